@@ -48,7 +48,7 @@ def prepared(text: str, directory: Path) -> Phases:
 def ran(text: str, directory: Path) -> list[output.PhaseRow]:
     """The rows of a command line, run to the end."""
     one = prepared(text, directory)
-    jobs.walk(parsed(one), lambda plan, enough: local.run(plan, enough=enough))
+    jobs.walk(parsed(one), lambda _, plan, enough: local.run(plan, enough=enough))
     for row in one.rows:
         assert [worker.error for worker in row.workers if worker.error] == []
     return one.rows

@@ -46,7 +46,7 @@ class Runs:
         self.mischief = mischief
         self.outcomes: dict[str, Outcome] = {}
 
-    def carry_out(self, made: plan.Plan, enough: Callable[[Live], bool]) -> Outcome:
+    def carry_out(self, _step: object, made: plan.Plan, enough: Callable[[Live], bool]) -> Outcome:
         def watch(live: Live) -> bool:
             mischief, self.mischief = (self.mischief, None) if live.intervals else (None, self.mischief)
             if mischief:
@@ -215,7 +215,7 @@ def test_a_format_without_permission_for_a_directory_ends_there(tmp_path: Path) 
 def test_a_name_that_is_too_long_is_named(tmp_path: Path) -> None:
     anchor = tmp_path / ("x" * 300)
     with pytest.raises(IocurveError, match=r"x{300}.*File name too long"):
-        Runs().carry_out(prepared_format(tmp_path, anchor), lambda _: False)
+        Runs().carry_out(None, prepared_format(tmp_path, anchor), lambda _: False)
 
 
 def prepared_format(directory: Path, anchor: Path) -> plan.Plan:

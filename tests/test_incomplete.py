@@ -122,7 +122,7 @@ def cut(plan: Plan) -> Outcome:
 def test_the_row_of_an_aborted_phase_of_elbencho_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = f"-w -r -t 1 -s 64k -b 4k --csvfile {tmp_path}/r.csv --jsonfile {tmp_path}/r.json {tmp_path}/file"
     prepared = elbencho.prepare(words.split(), cwd=tmp_path)
-    walk(prepared, lambda plan, _: cut(plan))
+    walk(prepared, lambda _step, plan, _: cut(plan))
     prepared.finish(synthetic.fio_run().ended("failed", "the disk is gone"))
     assert "WRITE [failed]" in capsys.readouterr().out
     with (tmp_path / "r.csv").open() as file:
@@ -138,7 +138,7 @@ def test_mdtests_table_has_no_values_of_iterations_that_did_not_run(
     prepared = mdtest.prepare(["-F", "-n", "3", "-i", "3", "-d", str(tmp_path)])
     runs = 0
 
-    def run(plan: Plan, _: object) -> Outcome:
+    def run(_step: object, plan: Plan, _: object) -> Outcome:
         nonlocal runs
         runs += 1
         return cut(plan) if runs == 9 else local.run(plan)

@@ -28,7 +28,7 @@ def ran(prepared: ParsedCommand) -> dict[str, int]:
     """Operations of each phase, run to the end."""
     done: dict[str, int] = {}
 
-    def run(plan, enough):  # type: ignore[no-untyped-def]
+    def run(_step, plan, enough):  # type: ignore[no-untyped-def]
         outcome = local.run(plan, enough=enough)
         assert [worker.error for worker in outcome.workers if worker.error] == []
         kinds = [kind for worker in outcome.workers for kind in worker.operations.values()]

@@ -370,7 +370,7 @@ class Engine:
         self.plans: list[Plan] = []
         self.stopped: list[str] = []
 
-    def carry_out(self, plan: Plan, watch: Callable[[Live], bool]) -> Outcome:
+    def carry_out(self, _step: object, plan: Plan, watch: Callable[[Live], bool]) -> Outcome:
         self.plans.append(plan)
         done = {"write": 4, "create": 2} if plan.name.startswith("format") else {"read": 8, "open": 2}
         intervals = [interval(number, number * SECOND_NS, (number + 1) * SECOND_NS, done, 4096) for number in range(2)]
@@ -546,7 +546,7 @@ def test_a_run_that_finds_nothing_to_do_says_so(tmp_path: Path, workload: str, r
     made = prepared(tmp_path, workload, run, str(tmp_path / "tree"))
     out = io.StringIO()
 
-    def run_plan(plan: Plan, watch: object) -> Outcome:
+    def run_plan(_step: object, plan: Plan, watch: object) -> Outcome:
         del watch
         return local.run(plan)
 
@@ -559,7 +559,7 @@ def test_statistics_are_of_all_intervals_of_the_report(tmp_path: Path) -> None:
     formatted(tmp_path, f"{tmp_path}/tree")
     made = prepared(tmp_path, "operation=read,xfersize=1000", ",distribution=deterministic", f"{tmp_path}/tree")
     out = io.StringIO()
-    run_file(made, lambda plan, enough: local.run(plan, enough=enough), out)
+    run_file(made, lambda _, plan, enough: local.run(plan, enough=enough), out)
     flat = [line.split() for line in (tmp_path / "output/flatfile.html").read_text().splitlines()]
     names = next(line for line in flat if line[:1] == ["tod"])
     rows = [

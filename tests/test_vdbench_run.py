@@ -40,7 +40,7 @@ class Engine:
         self.reads, self.writes, self.state, self.live = reads, writes, state, live
         self.plans: list[Plan] = []
 
-    def carry_out(self, plan: Plan, watch: Callable[[Live], bool]) -> Outcome:
+    def carry_out(self, _step: object, plan: Plan, watch: Callable[[Live], bool]) -> Outcome:
         self.plans.append(plan)
         workers = []
         for number, worker in enumerate(plan.groups[0].workers):

@@ -122,7 +122,7 @@ def _candidates(result: Result, family: PointFamily, published: set[int]) -> lis
     if result.scenario or family.is_measured_along_axes or family.members[0].point.imported:
         rates = [_rate_of_point(result, family, member, published) for member in _best_points(family)]
         return rates + _lowest_latencies(result, family)
-    return list(_rates_of_groups(family))
+    return list(_rates_of_groups(family, is_named=len(result.points) > 1))
 
 
 # ---- points along axes
@@ -211,13 +211,13 @@ def _advice(family: PointFamily) -> list[_Candidate]:
 # ---- jobs
 
 
-def _rates_of_groups(family: PointFamily) -> Iterator[_Candidate]:
+def _rates_of_groups(family: PointFamily, *, is_named: bool) -> Iterator[_Candidate]:
     """The total of each report group of each point. The loads are named by point and jobs where there are several."""
     for member in family.members:
         groups = _groups(member.point)
         for outcomes in groups:
             total, workers = summarise("", member.point.plan, outcomes), workers_of(member.point, outcomes)
-            names = [member.point.name] if len(family.members) > 1 else []
+            names = [member.point.name] if is_named else []
             names += [_jobs(outcomes)] if len(groups) > 1 else []
             if total.operations:
                 found = _rate(

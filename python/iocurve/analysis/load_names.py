@@ -8,7 +8,7 @@ from typing import Literal
 from iocurve.engine.derived import counts_bytes
 from iocurve.engine.describe import block_text, order_text
 from iocurve.engine.outcome import WorkerOutcome
-from iocurve.engine.plan import FLUSH_KINDS, METADATA_KINDS, OperationPlan, Worker
+from iocurve.engine.plan import FLUSH_KINDS, METADATA_KINDS, FixedBlocks, OperationPlan, Plan, Worker
 from iocurve.foundation.units import format_bytes
 from iocurve.result.document import Axis, CachePolicy, Point, Result
 
@@ -58,6 +58,38 @@ def point_load(point: Point) -> str:
 def point_unit(point: Point) -> RateUnit:
     """The unit of the rate of a point."""
     return "MiB/s" if point.rate_name == "bytes_per_s" else "IOPS"
+
+
+def load_axes(plan: Plan) -> dict[str, Axis]:
+    """The parameters of a load of reads and writes that all workers of the first phase share, named as in imports.
+
+    ``depth`` is that of all workers together. Empty for loads of other kinds of operation.
+    """
+    workers = plan.groups[0].workers
+    kinds = _by_kind(operation for worker in workers for operation in worker.operations)
+    if not kinds or not kinds.keys() <= {"read", "write", "trim"}:
+        return {}
+    operations = [operation for of_kind in kinds.values() for operation in of_kind]
+    orders = {order_text(one) for one in operations}
+    sizes = {one.blocks.bytes if isinstance(one.blocks, FixedBlocks) else None for one in operations}
+    named: dict[str, Axis | None] = {
+        "kind": next(iter(kinds)) if len(kinds) == 1 else "mixed",
+        "order": orders.pop() if len(orders) == 1 else None,
+        "block_bytes": sizes.pop() if len(sizes) == 1 else None,
+        "read_percent": _read_percent(workers) if kinds.keys() == {"read", "write"} else None,
+        "depth": sum(worker.depth for worker in workers),
+    }
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def load_family(plan: Plan) -> str:
+    """The family of points of this load, as of an import: they differ in depth. Empty for other kinds of operation."""
+    return f"{load_name(plan.groups[0].workers)} by depth" if load_axes(plan) else ""
+
+
+def along_axes(phase: Point) -> Point:
+    """A phase of a run with the parameters of its load."""
+    return phase.replace(axes=load_axes(phase.plan), family=load_family(phase.plan) or phase.family)
 
 
 def load_name(workers: Sequence[Worker], kind: str | None = None) -> str:

@@ -48,17 +48,23 @@ def compare(base: Result | Path | str, *others: Result | Path | str, margin: flo
     ``margin`` is the smallest relative difference that matters: 0.1 is 10 %. Raises ``ResultError``, also if there is
     nothing to compare.
     """
-    first, *rest = (one if isinstance(one, Result) else load(one) for one in (base, *others))
+    first, *rest = map(_result, (base, *others))
     return comparing.compare(first, *rest, margin=margin) if rest else comparing.compare_turns(first, margin)
 
 
-def check(result: Result, *expressions: str) -> Checks:
+def check(result: Result | Path | str, *expressions: str) -> Checks:
     """Checks which points fail an expression, as ``iocurve check --fail-if``: ``check(result, "p99 > 2ms")``.
 
-    The ``verdict`` is ``failed`` if one holds for a point, ``cannot_tell`` if its interval spans the bound. Raises
-    ``DialectError`` with the place of each error in the expressions.
+    ``result`` is one, or the path of one. The ``verdict`` is ``failed`` if one expression holds for a point,
+    ``cannot_tell`` if its interval spans the bound. Raises ``ResultError``, and ``DialectError`` with the place of each
+    error in the expressions.
     """
-    return checking.check(result, parse_all(expressions, Vocabulary.of(result)))
+    found = _result(result)
+    return checking.check(found, parse_all(expressions, Vocabulary.of(found)))
+
+
+def _result(result: Result | Path | str) -> Result:
+    return result if isinstance(result, Result) else load(result)
 
 
 def openmetrics(result: Result) -> str:

@@ -21,7 +21,7 @@ from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, DialectError, Pl
 from iocurve.job.explain import explain
 from iocurve.job.model import Job, PlanNote
 from iocurve.job.resolve import Machine
-from iocurve.result.document import Result
+from iocurve.result.document import Axis, Result
 
 CLIENTS_MAX = 4096
 """Most load clients of a cluster."""
@@ -96,10 +96,16 @@ def nothing() -> None:
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One plan of a command line, and one point of its result."""
+    """One plan of a command line, and one point of its result; a point for each phase where it names phases."""
 
     name: str
     """Name of the plan."""
+    title: str = ""
+    """Name of the point. Default: the name of the plan."""
+    phases: tuple[str, ...] = ()
+    """Names of the groups of the plan, each a point; empty where the tool reports all of them as one run."""
+    axes: Mapping[str, Axis] | None = None
+    """Parameters in which the tool varies the point, in addition to those of its plan; None: it does not vary it."""
     plan: Callable[[Measured], Plan | None]
     """The plan, from what earlier steps measured; None leaves the step out.
 
@@ -201,10 +207,11 @@ class ParsedCommand(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def count(self) -> int | None:
-        """Number of steps in all rounds; None without a limit."""
+        """Number of points in all rounds; None without a limit."""
         if self.rounds is None or self.seconds is not None:
             return None
-        return len(self.steps) + (self.rounds - 1) * len(self.again)
+        first, again = (sum(len(step.phases) or 1 for step in steps) for steps in (self.steps, self.again))
+        return first + (self.rounds - 1) * again
 
     def plans(self) -> Iterator[Plan]:
         """The plans of the first round as far as they are known before a run, each made when it is taken.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from iocurve.dialects.base import ParsedCommand
+from iocurve.dialects.base import ParsedCommand, Step
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.dialects.registry import REGISTRY, load
 from iocurve.engine.outcome import Outcome
@@ -186,6 +186,7 @@ class _Turns(msgspec.Struct):
         place: TurnPlace,
         points: dict[str, Point],
         numbers: Iterator[int],
+        _step: Step,
         plan: Plan,
         enough: Enough,
     ) -> Outcome:

@@ -17,6 +17,7 @@ import msgspec
 
 from iocurve._native import null_ceiling
 from iocurve.analysis.limits import with_verdicts
+from iocurve.analysis.load_names import along_axes
 from iocurve.engine.derived import block_bytes_max, with_workers
 from iocurve.engine.outcome import Live, Outcome, State
 from iocurve.engine.plan import Plan
@@ -31,6 +32,7 @@ from iocurve.result.document import (
     NOTHING_MEASURED,
     Axis,
     ClientOutcome,
+    MachineUse,
     NoteLevel,
     Point,
     Probe,
@@ -40,6 +42,7 @@ from iocurve.result.document import (
 )
 from iocurve.result.paired import MARGIN
 from iocurve.result.stalls import disturbance, severity, starved_volume
+from iocurve.result.turns import phases_of
 
 NULL_CEILING_S = 0.1
 """Run time of the null engine, which measures the rate of the loop without I/O."""
@@ -65,6 +68,8 @@ class Measurement(msgspec.Struct, frozen=True):
     axes: dict[str, Axis] = msgspec.field(default_factory=dict)
     name: str | None = None
     """Default: the name of the plan."""
+    phases: tuple[str, ...] = ()
+    """Names of the groups of the plan, each a point; empty: all of them are one point."""
     target: str | None = None
     """Name of the scenario's target that the point loads."""
     seconds_expected: float | None = None
@@ -169,6 +174,20 @@ class Campaign:
         point = self._amended(next_one.after(kept), kept)
         self._view.point_finished(point.summary(), point.disturbance)
         return point
+
+    def measure_phases(self, one: Measurement) -> Outcome:
+        """Measures a point for each phase of a plan, and keeps those that started. Raises as ``measure``."""
+        run, machines = self._started(one, one.plan)
+        for number, phase in enumerate(map(along_axes, phases_of(run, one.phases, machines))):
+            if number:
+                self._show(one, phase.plan, name=phase.name)
+            self._remark(one, phase)
+            self._put(phase, None)
+            if phase.outcome.state != "finished":
+                self._view.point_finished(phase.summary())
+                raise CutShort(run.outcome.state, self._placed(phase.name, run), run.outcome)
+            self._view.point_finished(phase.summary(), phase.disturbance)
+        return run.outcome
 
     def add_run(self, one: Measurement, before: Point | None) -> tuple[Point, Point]:
         """Measures a point, or measures one again whose runs add up; gives the point and the run.
@@ -316,12 +335,33 @@ class Campaign:
 
     def _run(self, one: Measurement, plan: Plan, turn: tuple[int, int] = (1, 1), *, is_again: bool = False) -> Point:
         """Runs a plan once."""
+        point, _ = self._started(one, plan, turn, is_again=is_again)
+        self._remark(one, point)
+        return point
+
+    def _started(
+        self, one: Measurement, plan: Plan, turn: tuple[int, int] = (1, 1), *, is_again: bool = False
+    ) -> tuple[Point, tuple[MachineUse | None, ...]]:
+        """Runs a plan once; gives the point, and the use of this machine in each phase."""
         self._foresee(one, plan)
+        self._show(one, plan, turn, is_again=is_again)
+        one.before()
+        plan = plan if one.keeps_intervals else _with_joined_intervals(plan)
+        watch = self._watch(one.enough)
+        measured = local.measure(plan, watch, one.poll_s, self.machines, bool(one.phases))
+        point = measured.point(one.family, one.axes, one.name).replace(target=one.target)
+        self._note_obstacles(one.title, point.outcome)
+        return point, measured.machines
+
+    def _show(
+        self, one: Measurement, plan: Plan, turn: tuple[int, int] = (1, 1), *, is_again: bool = False, name: str = ""
+    ) -> None:
+        """Shows in the view that a point starts."""
         self._view.point_started(
             StartedPoint(
                 index=self._order.get(one.title, self.measured - is_again),
                 count=self._count,
-                name=one.title,
+                name=name or one.title,
                 seconds_expected=_seconds(plan) if one.seconds_expected is None else one.seconds_expected,
                 interval_ns=plan.interval_ns,
                 turn=turn,
@@ -331,19 +371,17 @@ class Campaign:
                 name_columns=max([POINT_COLUMNS, *map(len, self._order)]),
             )
         )
-        one.before()
-        plan = plan if one.keeps_intervals else _with_joined_intervals(plan)
-        measured = local.measure(plan, self._watch(one.enough), one.poll_s, self.machines)
-        point = measured.point(one.family, one.axes, one.name).replace(target=one.target)
-        self._note_obstacles(one.title, point.outcome)
-        self._rates[_load_of(plan)] = point.summary().iops
+
+    def _remark(self, one: Measurement, point: Point) -> None:
+        """Notes what a point shows of itself: that it is empty, that its target was slow."""
+        title = one.title if point.phase is None else point.name
+        self._rates[_load_of(point.plan)] = point.summary().iops
         if point.is_empty:
             level: NoteLevel = "warning" if one.may_be_empty else "error"
-            self.result = self.result.with_note("nothing_measured", f"{one.title}: {NOTHING_MEASURED}", level)
+            self.result = self.result.with_note("nothing_measured", f"{title}: {NOTHING_MEASURED}", level)
         for code, text in chain(client_notes(point), stalls.remarks(point.summary(), point.outcome.workers)):
             if code != stalls.SLOW_TARGET or one.length_is_users:
                 self.result = self.result.with_note(code, text)
-        return point
 
     def _foresee(self, one: Measurement, plan: Plan) -> None:
         """Warns of a run that is short for its depth at the rate of the same load before, or of the target's limit."""

@@ -13,6 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from iocurve.analysis.load_names import load_axes, load_family
 from iocurve.dialects.base import ClusterRequest, Dialect, Measured, ParsedCommand, Step
 from iocurve.engine import plan as planned
 from iocurve.engine.outcome import Live, Outcome
@@ -44,7 +45,7 @@ FILES_PLANNED_AHEAD = 20_000
 
 BeforeRun = Callable[[Iterable[Plan]], None]
 """Called with the plans before they run; what it raises ends the command."""
-RunPlan = Callable[[Plan, Enough], Outcome]
+RunPlan = Callable[[Step, Plan, Enough], Outcome]
 """Runs the plan of a step. Raises ``CutShort`` where it does not finish."""
 OpenCluster = Callable[[ClusterRequest], AbstractContextManager[Machines]]
 """Opens load clients on machines of a cluster."""
@@ -160,20 +161,24 @@ def measure_steps(
     """
     used, needs = UsedTargets(campaign, kind, target), command.needs
 
-    def run(plan: Plan, enough: Enough) -> Outcome:
+    def run(step: Step, plan: Plan, enough: Enough) -> Outcome:
         if (replicas := needs.replicas) is not None:
             plan = replicated(plan, campaign.machines.count, partial(_renamed, replicas.path), replicas.runs_on)
         used.add(plan)
         enough = used.identifying(enough)
+        axes = {} if step.axes is None else load_axes(plan) | dict(step.axes)
         measurement = Measurement(
             plan,
-            kind,
+            load_family(plan) or kind if axes else kind,
+            axes,
+            name=step.title or None,
+            phases=step.phases,
             enough=enough,
             keeps_intervals=needs.intervals and writes,
             length_is_users=True,
             may_be_empty=not needs.operations,
         )
-        return campaign.measure(measurement).outcome
+        return campaign.measure_phases(measurement) if step.phases else campaign.measure(measurement).outcome
 
     def body(campaign: Campaign) -> None:
         walk(command, run, writes=writes, left_out=campaign.leave_out)
@@ -249,7 +254,7 @@ def _walk_step(
 
     cut = None
     try:
-        outcome = run(plan, enough)
+        outcome = run(step, plan, enough)
     except CutShort as error:
         outcome, cut = error.outcome, error
     if outcome.state == "finished":

@@ -90,11 +90,19 @@ def _whole(lines: Sequence[bytes]) -> list[bytes]:
 
 def _with_journal(result: Result, journal: Journal) -> Result:
     task = journal.task
-    for number, point in enumerate(result.points):
-        for client in point.clients:
-            if (client.run, client.client) == (task.run, task.client):
-                changed = _with_client(point, client, journal)
-                return result.replace(points=(*result.points[:number], changed, *result.points[number + 1 :]))
+    points = [
+        next(
+            (
+                _with_client(point, client, journal)
+                for client in point.clients
+                if (client.run, client.client) == (task.run, task.client)
+            ),
+            point,
+        )
+        for point in result.points
+    ]
+    if any(new is not old for new, old in zip(points, result.points, strict=True)):
+        return result.replace(points=tuple(points))
     raise ResultError(f"{journal.path} is of client {task.client} of another run ({task.point}), not of this result")
 
 
@@ -102,12 +110,14 @@ def _with_client(point: Point, client: ClientOutcome, journal: Journal) -> Point
     if client.state != "lost":
         raise ResultError(f"{journal.path}: the records of load client {client.name} are in the result already")
     if journal.end is None:
-        return _with(point, client.replace(until_loss=_until_loss(journal.intervals)))
+        own = [one for one in journal.intervals if point.phase in (None, one.group)]
+        return _with(point, client.replace(until_loss=_until_loss(own)))
     positions = by_place(journal.task.plan, journal.task.positions)
-    added = [
+    placed = [
         placed_worker(worker, positions[worker.group, worker.worker], client.late_ns)
         for worker in journal.end.outcome.workers
     ]
+    added = placed if point.phase is None else [one.replace(group=0) for one in placed if one.group == point.phase]
     workers = sorted([*point.outcome.workers, *added], key=lambda worker: (worker.group, worker.worker))
     end = journal.end
     whole = client.replace(

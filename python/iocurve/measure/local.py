@@ -71,6 +71,8 @@ class Measured(msgspec.Struct, frozen=True):
     layout: LayoutFacts | None
     machine: MachineUse | None
     clients: tuple[ClientOutcome, ...] = ()
+    machines: tuple[MachineUse | None, ...] = ()
+    """CPU use of the machine in each phase; empty where only that of the whole run is known."""
 
     def point(self, family: str, axes: dict[str, Axis], name: str | None = None) -> Point:
         """Converts to a point of a result; its name defaults to the plan's."""
@@ -87,23 +89,31 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 def measure(
-    plan: Plan, enough: Enough = run_to_the_end, poll_s: float = POLL_S, machines: Machines = THIS_MACHINE
+    plan: Plan,
+    enough: Enough = run_to_the_end,
+    poll_s: float = POLL_S,
+    machines: Machines = THIS_MACHINE,
+    by_phase: bool = False,
 ) -> Measured:
-    """As ``run``, and also records the layout and the CPU use of the machine."""
-    observer = Observer(plan, enough)
+    """As ``run``, and also records the layout and the CPU use of the machine, of each phase if ``by_phase``."""
+    observer = Observer(plan, enough, by_phase=by_phase)
     running = machines.start(plan, plan.name)
     outcome = finished(running, observer.update, poll_s)
     facts = running.facts()
     if facts is None:
-        return Measured(plan, outcome, observer.layout, observer.machine())
+        return Measured(plan, outcome, observer.layout, observer.machine(), machines=observer.phases())
     return Measured(plan, outcome, facts.layout, facts.machine, facts.clients)
 
 
 class Observer:
     """Records the layout and the CPU use of the machine from the live view of a run."""
 
-    def __init__(self, plan: Plan, enough: Enough) -> None:
+    def __init__(self, plan: Plan, enough: Enough, *, by_phase: bool = False) -> None:
+        """With ``by_phase`` each group of the plan has a use, and ``machine`` is that of the last."""
         self._enough = enough
+        self._by_phase, self._group = by_phase, 0
+        self._ended: list[MachineUse | None] = []
+        """The use in the phases that have ended."""
         self._ramp_ends = [max(map(_ramp_end, group.workers), default=0) for group in plan.groups]
         self._window_end = _cooled_down(plan)
         self._files = _local_files(plan)
@@ -118,8 +128,15 @@ class Observer:
         """CPU use during the measured window: until now, or until the cool-down began."""
         return self._use or self._meter.use()
 
+    def phases(self) -> tuple[MachineUse | None, ...]:
+        """CPU use of each phase until now; empty if they are not told apart."""
+        return (*self._ended, self.machine()) if self._by_phase else ()
+
     def update(self, live: Live) -> bool:
         """Called at every poll; returns what ``enough`` does."""
+        if self._by_phase and live.group > self._group:
+            self._ended += [self.machine(), *[None] * (live.group - self._group - 1)]
+            self._group, self._meter, self._use = live.group, self._new_meter(), None
         if live.phase == "layout" and live.layout_bytes:
             self.layout = LayoutFacts(bytes=live.layout_bytes, elapsed_ns=live.elapsed_ns)
         # The phase changes when an interval is over, so it is "ramp" in the first interval after the ramp, too.

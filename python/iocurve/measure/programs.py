@@ -21,6 +21,7 @@ from iocurve.measure.jobs import NO_TARGET, measure_steps
 from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.report.progress import View
 from iocurve.result.document import Result, TargetFacts
+from iocurve.result.turns import phase_names
 from iocurve.targets import opened_target
 from iocurve.targets.opened_target import OpenedTarget
 from iocurve.targets.target import Target
@@ -46,7 +47,7 @@ class Program(msgspec.Struct, frozen=True):
 
 def of_plans(kind: str, plans: Sequence[Plan], machines: Machines = THIS_MACHINE) -> Program:
     """A program that measures plans one after another."""
-    steps = tuple(Step(name=plan.name, plan=partial(_same, plan)) for plan in plans)
+    steps = tuple(Step(name=plan.name, phases=phase_names(plan), plan=partial(_same, plan)) for plan in plans)
     return Program(kind, ParsedCommand(title=plans[0].name, steps=steps, explanation=str), machines=machines)
 
 

@@ -511,6 +511,8 @@ class Point(Struct, dict=True, omit_defaults=True):
     """These runs, which count in no value of the point. A run in which the target stalled is none of them."""
     disturbance: str | None = None
     """How others on this machine disturbed the point, also when it was measured again; None if they did not."""
+    phase: int | None = None
+    """The group of the run's plan that the point has, from 0, where each group is a point; None: the whole run."""
 
     def summary(self) -> Summary:
         """Merges all workers."""

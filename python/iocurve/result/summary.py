@@ -172,7 +172,7 @@ def summarise(name: str, plan: planned.Plan, workers: Sequence[WorkerOutcome]) -
         **asdict(_totals([kind for kind in names if kind not in planned.FLUSH_KINDS], phases)),
         name=name,
         workers=len(workers),
-        state=_worst(worker.state for worker in workers),
+        state=worst(worker.state for worker in workers),
         errors_text=tuple(dict.fromkeys(worker.error for worker in workers if worker.error)),
         kinds={kind: _totals([kind], phases) for kind in names},
         window_ns=sum(busy_ns(phase.workers) for phase in phases),
@@ -579,6 +579,7 @@ def _worker_depth(plan: planned.Plan, outcome: WorkerOutcome) -> int:
     return 1 if worker.engine.kind == "sync" else worker.depth
 
 
-def _worst(states: Iterable[State]) -> State:
+def worst(states: Iterable[State]) -> State:
+    """The state of several workers or phases together."""
     order: tuple[State, ...] = ("finished", "interrupted", "failed")
     return max(states, key=order.index, default="finished")

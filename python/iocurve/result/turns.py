@@ -1,7 +1,8 @@
-"""Merges the runs of a point that takes turns with others.
+"""Merges the runs of a point that takes turns with others, and splits a run of several phases into points.
 
 A merged outcome reads as if the measured windows of the runs had followed one another without a gap: counts add up,
-histograms are merged, intervals are renumbered. The ramps of all runs but the first are left out.
+histograms are merged, intervals are renumbered. The ramps of all runs but the first are left out. A phase is a group of workers that starts
+when the group before it has ended.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from typing import Any
 
 from iocurve.engine.derived import measured_ns
 from iocurve.engine.outcome import Absence, GroupInterval, KindOutcome, Outcome, State, WorkerOutcome
+from iocurve.engine.plan import Plan
 from iocurve.result.course import Record, of_outcome
 from iocurve.result.document import MachineUse, Point, ProcessorUse, Turn
 from iocurve.result.stalls import disturbance
-from iocurve.result.summary import add_counts, merge_cpu, merge_kinds
+from iocurve.result.summary import add_counts, merge_cpu, merge_kinds, worst
 
 MOST_AT_ONCE = 1 << 20
 """Stands for a batch that has no upper bound: those in flight are fewer."""
@@ -232,3 +234,76 @@ def _mean_processors(
         for one in newest
         if (known := earlier.get(one.processor)) is not None
     )
+
+
+# ---- phases
+
+
+JOBS_NAMED_MAX = 3
+"""Most jobs in the name of a phase, as in that of an imported one."""
+
+
+def phase_names(plan: Plan) -> tuple[str, ...]:
+    """The names of the phases of a plan: those of their jobs, the same ones numbered. None if it has one phase."""
+    if len(plan.groups) == 1:
+        return ()
+    names: list[str] = []
+    for group in plan.groups:
+        jobs = list(dict.fromkeys(worker.job for worker in group.workers))
+        more = f" and {len(jobs) - JOBS_NAMED_MAX} more" * (len(jobs) > JOBS_NAMED_MAX)
+        name = ", ".join(jobs[:JOBS_NAMED_MAX]) + more
+        repeated = sum(one == name or one.startswith(f"{name} (") for one in names)
+        names.append(f"{name} ({repeated + 1})" if repeated else name)
+    return tuple(names)
+
+
+def phases_of(run: Point, names: Sequence[str], machines: Sequence[MachineUse | None] = ()) -> tuple[Point, ...]:
+    """A point for each phase of a run that started, with its name; the run itself if there are no names.
+
+    ``machines`` has the use of this machine in each phase, as far as it is known.
+    """
+    if not names:
+        return (run,)
+    plan = run.plan
+    started = sorted({worker.group for worker in run.outcome.workers})
+    states = _states(run.outcome, started)
+    return tuple(
+        run.replace(
+            name=names[number],
+            plan=plan.replace(name=names[number], groups=(plan.groups[number],)),
+            outcome=run.outcome.replace(
+                state=state,
+                workers=tuple(worker.replace(group=0) for worker in _of_group(run.outcome, number)),
+                intervals=tuple(one.replace(group=0) for one in of_outcome(run.outcome) if one.group == number),
+            ),
+            layout=run.layout if number == started[0] else None,
+            machine=machines[number] if number < len(machines) else run.machine,
+            phase=number,
+        )
+        for number, state in zip(started, states, strict=True)
+    )
+
+
+def _of_group(outcome: Outcome, number: int) -> list[WorkerOutcome]:
+    return [worker for worker in outcome.workers if worker.group == number]
+
+
+def _states(outcome: Outcome, started: Sequence[int]) -> list[State]:
+    """The state of each phase; a run that was stopped after the last operation is stopped in its last phase."""
+    states = [worst(worker.state for worker in _of_group(outcome, number)) for number in started]
+    return states if outcome.state in states else [*states[:-1], outcome.state]
+
+
+def whole_run(points: Sequence[Point], name: str) -> tuple[Point, ...]:
+    """The phases of one run joined to the point that they were; other points as they are."""
+    phases = {point.phase: point for point in points if point.phase is not None}
+    if not phases:
+        return tuple(points)
+    first, *_ = phases.values()
+    groups = [phases.get(number, first).plan.groups[0] for number in range(max(phases) + 1)]
+    workers = [one.replace(group=number) for number, point in phases.items() for one in point.outcome.workers]
+    intervals = [one.replace(group=number) for number, point in phases.items() for one in point.outcome.intervals]
+    state = worst(point.outcome.state for point in phases.values())
+    outcome = first.outcome.replace(state=state, workers=tuple(workers), intervals=tuple(intervals))
+    plan = first.plan.replace(name=name, groups=tuple(groups))
+    return (first.replace(name=name, plan=plan, outcome=outcome, axes={}, phase=None),)

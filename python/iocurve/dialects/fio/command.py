@@ -29,6 +29,7 @@ from iocurve.job.explain import explain
 from iocurve.job.model import Job, PlanNote
 from iocurve.job.resolve import Machine, Resolution, ThisMachine, read_only_errors, resolve
 from iocurve.result.document import Result
+from iocurve.result.turns import phase_names, whole_run
 
 
 def parsed(read: FioCommand) -> ParsedCommand:
@@ -37,6 +38,7 @@ def parsed(read: FioCommand) -> ParsedCommand:
     text = "a replayed trace (read_iolog) cannot be written as a job file; run it with iocurve fio"
     step = Step(
         name=read.plan.name,
+        phases=phase_names(read.plan),
         plan=lambda _: read.plan,
         job=lambda: TimedJob(read.job, read.plan.interval_ns),
         follow=partial(_watch_disks, read),
@@ -79,14 +81,15 @@ def _watch_disks(read: FioCommand, plan: Plan) -> Callable[[Live], None]:
 
 
 def _finish(read: FioCommand, result: Result) -> Result:
-    """Writes the log files, then the result in each format of --output-format."""
-    logs.write(read, result)
-    workers = [worker for point in result.points for worker in point.outcome.workers]
+    """Writes the log files, then the result in each format of --output-format. fio reports all phases as one run."""
+    run = result.replace(points=whole_run(result.points, read.plan.name))
+    logs.write(read, run)
+    workers = [worker for point in run.points for worker in point.outcome.workers]
     verify_state.write(read.job, read.sections, workers, read.plan, read.output.state_directory)
     if lost := logs.lost_records(result):
         text = f"the logs lack {lost:,} records: each job keeps up to {MAX_LOG_RECORDS:,}; log_avg_msec= logs fewer"
         result = result.with_note("log_full", text, "warning")
-    _print(read.output, formats.render(read, result))
+    _print(read.output, formats.render(read, run))
     return result
 
 

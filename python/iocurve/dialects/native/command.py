@@ -12,6 +12,7 @@ from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import Diagnostic, PlanError
 from iocurve.job.resolve import Machine, Resolution, ThisMachine, resolve
 from iocurve.job.resolve.tree import layout
+from iocurve.result.turns import phase_names
 
 
 def prepare(
@@ -61,7 +62,8 @@ def prepare(
 
 
 def _step(plan: Plan, run: TimedJob | None = None) -> Step:
-    return Step(name=plan.name, plan=lambda _: plan, job=None if run is None else lambda: run)
+    phases = phase_names(plan)
+    return Step(name=plan.name, phases=phases, plan=lambda _: plan, job=None if run is None else lambda: run)
 
 
 DIALECT = Dialect("run", prepare, lambda _: None)

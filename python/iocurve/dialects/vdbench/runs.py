@@ -22,6 +22,7 @@ from iocurve.dialects.vdbench.read.values import Rate, Seek
 from iocurve.foundation.errors import Diagnostic
 from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import PlanNote
+from iocurve.result.document import Axis
 
 RUNS_MAX = 100_000
 CURVE = (10, 50, 70, 80, 90, 100)
@@ -29,6 +30,8 @@ CURVE = (10, 50, 70, 80, 90, 100)
 ELAPSED_NS = 30 * SECOND_NS
 _LABELS = {"operations": "operation", "compratio": "comp"}
 """vdbench's names of loops in the lines of runs, where they differ from the keyword's."""
+SHOWN_BY_PLANS = ("forthreads", "forxfersize", "forrdpct")
+"""Loops over what a plan of reads and writes shows as depth, block size and share of reads."""
 _DISTRIBUTIONS = ("exponential", "uniform", "deterministic", "variable", "spike")
 
 
@@ -112,6 +115,21 @@ class Run(msgspec.Struct, frozen=True):
         if self.several_rates and self.curve_percent is None:
             parts.append(f"iorate={self.rate.per_second:f}")
         return " ".join(parts) or "None"
+
+    @property
+    def title(self) -> str:
+        """The name with the values of the loops: ``rd1 threads=8``; runs of one definition differ in them."""
+        return self.name if self.loops_text == "None" else f"{self.name} {self.loops_text}"
+
+    @property
+    def axes(self) -> dict[str, Axis] | None:
+        """The values of the loops by their keywords: ``forfiles``, ``iorate``; None without loops."""
+        words = {name: name if name == "fwdrate" else f"for{name}" for name in self.rd.loops}
+        found: dict[str, Axis] = {word: _axis(self._loop_text(name)) for name, word in words.items()}
+        if self.several_rates and self.curve_percent is None:
+            found["iorate"] = _axis(f"{self.rate.per_second:f}")
+        known = {name: value for name, value in found.items() if self.is_of_files or name not in SHOWN_BY_PLANS}
+        return known if found else None
 
     def _loop_text(self, name: str) -> str:
         if name == "fwdrate":
@@ -295,6 +313,15 @@ class _Expander:
                 yield tuple(values.matching(words, self._storage, "sd"))
             except ValueError as error:
                 raise _RunDefinitionError(self._rd, str(error), "sd") from None
+
+
+def _axis(text: str) -> Axis:
+    """The number in a text, or the text."""
+    try:
+        value = float(text)
+    except ValueError:
+        return text
+    return int(value) if value.is_integer() else value
 
 
 def _loop_text(name: str, value: int | Decimal | Seek | str) -> str:

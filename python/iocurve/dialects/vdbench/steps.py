@@ -136,6 +136,8 @@ class _FileSteps(msgspec.Struct, frozen=True):
         limits = data_limits(run, self.file)
         return replace(
             self._step(run.name, partial(self._plan, used, curve)),
+            title=run.title,
+            axes=run.axes,
             job=partial(self._job, used),
             kept=run.rate.kind == "curve" or has_limit,
             optional=bool(has_limit and curve and curve.points),

@@ -1,0 +1,152 @@
+"""Phases of a run, which start one after another, are points of its result in every form."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+import iocurve
+from iocurve.analysis import read
+from iocurve.analysis.compare import compare
+from iocurve.cli import main
+from iocurve.dialects import registry
+from iocurve.engine.derived import stream_hash
+from iocurve.measure import jobs
+from iocurve.result.document import Result
+from iocurve.result.turns import phase_names, phases_of, whole_run
+
+JOB = """[global]
+ioengine=null
+bs=4k
+rw=randread
+stonewall
+[a]
+size=1m
+[b]
+size=2m
+[c]
+size=4m
+rw=write
+bs=64k
+iodepth=4
+"""
+OPERATIONS = {"a": 256, "b": 512, "c": 64}
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    path = tmp_path / "phases.fio"
+    path.write_text(JOB, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def report(job: Path, tmp_path: Path) -> Path:
+    out = tmp_path / "report"
+    words = [str(job), "--output-format=json", f"--output={tmp_path / 'fio.json'}"]
+    assert jobs.run(registry.load("fio"), words, out, quiet=True)
+    return out
+
+
+def operations(result: Result) -> dict[str, int]:
+    return {point.name: point.summary().operations for point in result.points}
+
+
+def test_each_phase_is_a_point_with_its_name_and_its_parameters(report: Path) -> None:
+    result = Result.read(report)
+    assert operations(result) == OPERATIONS
+    assert result.points_planned == 3
+    axes = [point.axes for point in result.points]
+    assert axes[0] == {"kind": "read", "order": "random", "block_bytes": 4096, "depth": 1}
+    assert axes[2] == {"kind": "write", "order": "sequential", "block_bytes": 65536, "depth": 4}
+    rows = list(csv.DictReader((report / "points.csv").open(encoding="utf-8")))
+    assert {row["name"]: int(row["operations"]) for row in rows} == OPERATIONS
+    assert [point.plan.groups[0].workers[0].job for point in result.points] == ["a", "b", "c"]
+    assert [len(point.plan.groups) for point in result.points] == [1, 1, 1]
+
+
+def test_each_phase_has_a_headline(report: Path) -> None:
+    loads = [headline.what for headline in read(Result.read(report)).headlines]
+    assert loads == ["a: 4 KiB random reads", "b: 4 KiB random reads", "c: 64 KiB sequential writes"]
+
+
+def test_checks_see_each_phase(report: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, status in (("c", 0), ("b", 4)):
+        with pytest.raises(SystemExit) as ended:
+            main(["check", str(report), "--fail-if", f"operations == 512 where name == '{name}'"])
+        assert ended.value.code == status
+    assert "b" in capsys.readouterr().out
+
+
+def test_fio_output_has_all_phases_of_one_run(report: Path, tmp_path: Path) -> None:
+    written = json.loads((tmp_path / "fio.json").read_text(encoding="utf-8"))["jobs"]
+    done = {one["jobname"]: one["read"]["total_ios"] + one["write"]["total_ios"] for one in written}
+    assert done == OPERATIONS
+    assert [one["groupid"] for one in written] == [0, 1, 2]
+    assert report.is_dir()
+
+
+def test_phases_compare_with_an_import_of_fios_own_json(report: Path, tmp_path: Path) -> None:
+    comparison = compare(Result.read(report), iocurve.import_results(tmp_path / "fio.json"))
+    assert not comparison.unmatched
+    assert {(one.point, one.other_point) for one in comparison.differences} == {("a", "a"), ("b", "b"), ("c", "c")}
+
+
+def test_a_program_has_the_same_points(job: Path) -> None:
+    result = iocurve.run(job)
+    assert operations(result) == OPERATIONS
+    assert result.points_planned == 3
+
+
+def test_a_program_checks_the_result_at_a_path(report: Path) -> None:
+    assert iocurve.check(str(report), "operations == 512 where name == 'b'").verdict == "failed"
+    assert iocurve.check(report, "operations == 512 where name == 'c'").verdict == "passed"
+
+
+def test_phases_of_the_same_jobs_are_numbered(tmp_path: Path) -> None:
+    lines = ["fio", "--ioengine=null", "--size=1m", "--name=a", "--name=a", "--stonewall"]
+    (step,) = registry.load("fio").prepare(lines[1:], cwd=tmp_path).steps
+    assert step.phases == ("a", "a (2)")
+
+
+def test_joined_phases_are_the_run(job: Path) -> None:
+    (step,) = registry.load("fio").prepare([str(job)]).steps
+    plan = step.plan({})
+    assert plan is not None
+    result = iocurve.run(job)
+    (whole,) = whole_run(result.points, plan.name)
+    assert stream_hash(whole.plan) == stream_hash(plan)
+    assert [(one.group, one.job) for one in whole.outcome.workers] == [(0, "a"), (1, "b"), (2, "c")]
+    assert whole.outcome.state == "finished"
+    again = phases_of(whole, phase_names(plan))
+    assert [point.outcome for point in again] == [point.outcome for point in result.points]
+
+
+def test_a_run_that_was_stopped_has_the_phases_that_started(job: Path) -> None:
+    result = iocurve.run(job)
+    (whole,) = whole_run(result.points, "p")
+    workers = whole.outcome.workers[:2]
+    stopped = whole.outcome.replace(state="interrupted", workers=workers)
+    names = phase_names(whole.plan)
+    assert [(one.name, one.outcome.state) for one in phases_of(whole.replace(outcome=stopped), names)] == [
+        ("a", "finished"),
+        ("b", "interrupted"),
+    ]
+    failed = whole.outcome.replace(state="failed", workers=(workers[0].replace(state="failed"), workers[1]))
+    assert [one.outcome.state for one in phases_of(whole.replace(outcome=failed), names)] == ["failed", "finished"]
+
+
+def test_points_of_vdbench_loops_have_names_and_axes(tmp_path: Path) -> None:
+    (tmp_path / "p").write_text(
+        f"sd=sd1,lun={tmp_path}/data,size=64k\nwd=wd1,sd=sd1,rdpct=100,xfersize=4k\n"
+        "rd=rd1,wd=wd1,iorate=max,elapsed=2,interval=1,forthreads=(1,4)\n"
+        "rd=rd2,wd=wd1,iorate=(10,20),elapsed=2,interval=1,forhitarea=(1m,2m)\n",
+        encoding="utf-8",
+    )
+    steps = registry.load("vdbench").prepare(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "out")]).steps
+    assert [step.title for step in steps][:3] == ["rd1 threads=1", "rd1 threads=4", "rd2 hitarea=1m iorate=10"]
+    assert steps[0].axes == {}
+    assert steps[2].axes == {"forhitarea": "1m", "iorate": 10}
