@@ -1,8 +1,8 @@
 """Merges the runs of a point that takes turns with others, and splits a run of several phases into points.
 
 A merged outcome reads as if the measured windows of the runs had followed one another without a gap: counts add up,
-histograms are merged, intervals are renumbered. The ramps of all runs but the first are left out. A phase is a group of workers that starts
-when the group before it has ended.
+histograms are merged, intervals are renumbered. The ramps of all runs but the first are left out. A phase is a group of
+workers that starts when the group before it has ended.
 """
 
 from __future__ import annotations
