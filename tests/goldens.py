@@ -1,43 +1,92 @@
-"""Golden files: compares the text that a test generates with a kept file.
+"""Golden files: texts that tests expect, and tables of their cases.
 
-``IOCURVE_UPDATE_GOLDEN=1`` rewrites the kept files; read the difference before you commit it.
+``IOCURVE_UPDATE_GOLDEN=1`` rewrites what is expected; read the difference before you commit it.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from iocurve.engine.plan import Plan
 from iocurve.foundation.structs import Struct, TaggedStruct
+
+DATA = Path(__file__).parent / "data"
 
 
 def compare(path: Path, text: str) -> None:
     """Checks that ``path`` contains ``text``."""
     if os.environ.get("IOCURVE_UPDATE_GOLDEN"):
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     assert text == path.read_text(encoding="utf-8")
 
 
+def expected(name: str, text: str) -> None:
+    """Checks that ``tests/data/golden/NAME.txt`` contains ``text``; the name begins with the room that writes it."""
+    compare(DATA / f"golden/{name}.txt", text)
+
+
+def data(name: str) -> str:
+    """An input that is a file of ``tests/data``."""
+    return (DATA / name).read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Golden:
+    """The expectation of a row, which can be written anew."""
+
+    path: Path
+    line: int
+    value: Any
+
+    def check(self, found: Any) -> None:
+        """Checks that ``found``, as JSON, is what the row expects."""
+        found = json.loads(json.dumps(document(found)))
+        if os.environ.get("IOCURVE_UPDATE_GOLDEN"):
+            lines = self.path.read_text(encoding="utf-8").split("\n")
+            lines[self.line] = json.dumps([*json.loads(lines[self.line])[:-1], found], ensure_ascii=False)
+            self.path.write_text("\n".join(lines), encoding="utf-8")
+        else:
+            assert found == self.value
+
+
+def cases(name: str) -> pytest.MarkDecorator:
+    """Parametrizes a test by ``tests/data/cases/NAME.jsonl``: argument names, then a row a case; ``#`` opens a comment.
+
+    An argument ``golden`` comes last and is a ``Golden``, any other is as it is in the file.
+    """
+    path = DATA / f"cases/{name}.jsonl"
+    lines = enumerate(path.read_text(encoding="utf-8").split("\n"))
+    (_, names), *rows = [(number, json.loads(line)) for number, line in lines if line and not line.startswith("#")]
+    if names[-1] == "golden":
+        rows = [(number, [*row[:-1], Golden(path, number, row[-1])]) for number, row in rows]
+    return pytest.mark.parametrize(names, [row for _, row in rows])
+
+
 def plan_document(plan: Plan) -> Any:
     """A plan without its default values. Kinds are kept; further workers of a job list only their differences."""
-    document = _document(plan)
-    for group in document["groups"]:
+    found = document(plan)
+    for group in found["groups"]:
         group["workers"] = _folded(group["workers"])
-    return document
+    return found
 
 
-def _document(value: Any) -> Any:
+def document(value: Any) -> Any:
+    """A struct without its default values."""
     if isinstance(value, Struct):
         kind = {"kind": value.kind} if isinstance(value, TaggedStruct) else {}
         fields = msgspec.structs.fields(value)
         said = {field.name: getattr(value, field.name) for field in fields}
-        return kind | {field.name: _document(said[field.name]) for field in fields if said[field.name] != field.default}
-    return [_document(one) for one in value] if isinstance(value, tuple) else value
+        return kind | {field.name: document(said[field.name]) for field in fields if said[field.name] != field.default}
+    return [document(one) for one in value] if isinstance(value, tuple) else value
 
 
 def _folded(workers: list[Any]) -> list[Any]:

@@ -12,6 +12,7 @@ import vl_convert
 
 from data import synthetic
 from data.browser import visit
+from goldens import cases
 from iocurve.analysis import read
 from iocurve.analysis.findings import KneeFinding
 from iocurve.foundation.units import KIB, MIB
@@ -70,18 +71,7 @@ def texts(chart: dict[str, Any]) -> list[str]:
 # ---- units
 
 
-@pytest.mark.parametrize(
-    ("latencies_ns", "unit", "ends"),
-    [
-        ([85_000, 400_000], "µs", (50, 500)),
-        ([35_000, 8_300_000], "ms", (0.02, 10)),
-        ([2_000, 900_000], "µs", (1, 2000)),
-        ([2_000, 90_000_000], "µs", (1, 200_000)),
-        ([680_000_000, 12_000_000_000], "s", (0.5, 20)),
-        ([40_000_000, 900_000_000], "s", (0.02, 2)),
-        ([0, 0], "µs", (0.5, 2)),
-    ],
-)
+@cases("report/axis")
 def test_an_axis_of_latencies_has_one_unit_that_fits(
     latencies_ns: list[int], unit: str, ends: tuple[float, float]
 ) -> None:
@@ -152,23 +142,7 @@ def test_the_limit_is_a_line_over_time_as_well() -> None:
     assert rows(latency, "limit") == []
 
 
-@pytest.mark.parametrize(
-    ("target", "unit", "block_bytes", "caps"),
-    [
-        (VOLUME, "IOPS", 4 * KIB, [(100_000, "limit 100,000 IOPS")]),
-        (VOLUME, "IOPS", 64 * KIB, [(8_192, "limit 512 MiB/s = 8,192 IOPS")]),
-        (VOLUME, "IOPS", 0, [(100_000, "limit 100,000 IOPS")]),
-        (VOLUME, "MiB/s", 64 * KIB, [(512, "limit 512 MiB/s")]),
-        (VOLUME, "MiB/s", 4 * KIB, [(390.625, "limit 100,000 IOPS = 390.62 MiB/s")]),
-        (synthetic.capped(VOLUME), "IOPS", 4 * KIB, []),
-        (
-            synthetic.capped(TargetFacts(kind="emulated_disk", address="disk:x"), throughput_bytes_per_s=192_000_000),
-            "MiB/s",
-            0,
-            [(192_000_000 / MIB, "limit 192 MB/s (183.11 MiB/s)")],
-        ),
-    ],
-)
+@cases("report/lower_limit")
 def test_the_lower_of_both_limits_holds(
     target: TargetFacts, unit: str, block_bytes: int, caps: list[tuple[float, str]]
 ) -> None:

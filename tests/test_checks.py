@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from bench.truth import compared_runs
 from data import synthetic
+from goldens import cases
 from iocurve.analysis.check_expressions import comparisons, parse_all
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.analysis.check_values import Value
@@ -78,32 +79,7 @@ def refused(text: str) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "column", "says"),
-    [
-        ("p99 > 2", 7, "'2' has no unit; write 2us, 2ms, 2s or 2m"),
-        ("p99 > 2kg", 7, "'2kg' is not a time such as 250us, 2ms, 30s or 10m"),
-        ("p99 >", 6, "expected a quantity or a text in quotes after >"),
-        ("p99 2ms", 5, "expected a relation (<, <=, >, >=, ==, !=) after p99"),
-        ("p99 = 2ms", 5, "'=' is not a relation; write =="),
-        ("iop < 100k", 1, "there is no value 'iop'; did you mean iops?"),
-        ("iops < 100KiB", 8, "'100KiB' is not a number such as 950, 12.8k or 1.05M"),
-        ("write.p99 > 2ms", 1, "no point has operations of kind write; there are read"),
-        ("p100 > 2ms", 1, "p100: a percentile is above 0 and below 100"),
-        ("limited_by == 3", 15, 'limited_by is a text; write "3"'),
-        ('limited_by == "others_gpu"', 15, 'no limited_by is "others_gpu"; there are volume_throughput, '),
-        ('limited_by > "depth"', 14, "texts are compared with == and !="),
-        ('p99 > 2ms where family == "random-8k"', 27, 'no family is "random-8k"; did you mean random-4k?'),
-        ("p99 > 2ms 3", 11, "'3' follows a complete condition; write 'and' or 'or'"),
-        ("(p99 > 2ms", 11, "a closing bracket is missing"),
-        ('limited_by == "x', 15, 'the text "x has no closing quote'),
-        ("p99 change > 5%", 1, "'change' compares two results: use it with iocurve compare or ab"),
-        ("", 1, "expected the name of a value, as in p99 > 2ms, and found the end"),
-        ("2ms < p99", 1, "expected the name of a value, as in p99 > 2ms, and found '2ms'"),
-        ("p99 > 2ms; rm", 10, "';' is neither a name, a relation, a quantity nor a text in quotes"),
-        ("not " * 60 + "p99 > 2ms", 201, "more than 50 levels of 'not' and brackets"),
-    ],
-)
+@cases("checks/errors")
 def test_errors_point_at_the_column(text: str, column: int, says: str) -> None:
     found = refused(text)
     assert f"--fail-if '{text}', column {column}: " in found
@@ -144,31 +120,7 @@ def test_all_errors_are_listed() -> None:
     assert len(caught.value.errors) == 2
 
 
-@pytest.mark.parametrize(
-    ("text", "verdicts"),
-    [
-        ("p99 > 2ms", ["passed", "failed"]),
-        ("p99_us > 2000", ["passed", "failed"]),
-        ("read.p99 > 2ms", ["passed", "failed"]),
-        ("read_p99_us > 2ms", ["passed", "failed"]),
-        ("p99.9 > 0.9ms", ["failed", "failed"]),
-        ("p99_9 > 2.9ms", ["cannot_tell", "failed"]),
-        ("not p99 <= 2ms", ["passed", "failed"]),
-        ("p99 > 2ms where depth <= 4", ["passed"]),
-        ("p99 > 2ms where depth == 16 and order == 'random'", ["failed"]),
-        ("p99 > 2ms and errors > 5", ["passed", "passed"]),
-        ("p99 > 2ms or iops < 1k", ["failed", "failed"]),
-        ("(errors > 1 or depth == 1) and iops < 1k", ["failed", "failed"]),
-        ("not (errors > 1 or depth == 1)", ["passed", "passed"]),
-        ("mib_per_s < 500", ["failed", "failed"]),
-        ("mib_per_s < 500MiB/s", ["failed", "failed"]),
-        ("bytes < 1MiB", ["passed", "passed"]),
-        ('name == "depth 1"', ["failed", "passed"]),
-        ('family != "random-4k"', ["passed", "passed"]),
-        ("response_p99 > 1s", ["cannot_tell"]),
-        ("p99 > 2ms where depth == 3", ["cannot_tell"]),
-    ],
-)
+@cases("checks/conditions")
 def test_conditions_hold_for_points(depths: Result, text: str, verdicts: list[str]) -> None:
     assert [verdict for _, verdict, _ in checked(depths, text)] == verdicts
 
@@ -218,20 +170,7 @@ def test_the_findings_of_a_search_are_checked_once(depths: Result) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("relation", "low", "high", "expected"),
-    [
-        (">", 2, 3, None),
-        (">=", 2, 3, True),
-        (">", 1, 2, False),
-        (">=", 1, 2, None),
-        ("<", 1, 2, None),
-        ("<=", 1, 2, True),
-        ("<", 2, 3, False),
-        ("<=", 2, 3, None),
-        ("<", 1, 3, None),
-    ],
-)
+@cases("checks/bounds")
 def test_bounds_belong_to_intervals(relation: str, low: float, high: float, expected: bool | None) -> None:
     (expression,) = parse_all([f"concurrency_achieved {relation} 2"], Vocabulary())
     (comparison,) = comparisons(expression.condition)
@@ -369,41 +308,14 @@ def slower() -> list[Result]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "verdict"),
-    [
-        ("p99 change > 5%", "failed"),
-        ("p99_us change > 60%", "passed"),
-        ("p99 change > 25%", "cannot_tell"),
-        ("iops change < -10%", "failed"),
-        # The only kind of a point has the changes of the point.
-        ("read_p99_us change > 5%", "failed"),
-        ("read.iops change < -10%", "failed"),
-        ("iops change < -10% and p50 > 1s", "passed"),
-        # A single run has one value of CPU time.
-        ("cpu_us_per_operation change > 1%", "cannot_tell"),
-        ("iops change < -10% where iops > 1", "failed"),
-        ("iops change < -10% where iops < 1", "cannot_tell"),
-    ],
-)
+@cases("checks/changes")
 def test_changes_are_checked_with_their_intervals(slower: list[Result], text: str, verdict: str) -> None:
     known = replace(Vocabulary.of(slower[1]), changes=frozenset(NAMES))
     (one,) = check_changes(compare(*slower), parse_all([text], known)).all
     assert (one.verdict, one.subject) == (verdict, "" if "no point" in one.text else "steady")
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        (
-            "mean change > 5%",
-            "the change of mean is not known; there are those of cpu_us_per_operation, iops, p50, p99",
-        ),
-        ("p99 change > 5ms", "'5ms' is not a percentage such as 5%"),
-        ("p99 change > 5", "'5' has no unit; write 5%"),
-        ("read.mean change > 5%", "the change of read.mean is not known"),
-    ],
-)
+@cases("checks/unknown_changes")
 def test_a_change_that_is_not_known_is_an_error(text: str, says: str) -> None:
     with pytest.raises(DialectError) as caught:
         parse_all([text], Vocabulary(changes=frozenset(NAMES)))

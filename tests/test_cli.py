@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from bench.servers import Server, free_ports, volume
+from goldens import cases
 from iocurve.result.document import Result
 from iocurve.volume import control
 
@@ -103,29 +104,7 @@ def test_explaining_runs_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "text"),
-    [
-        (("fio", "--name=t", "--iodeth=4"), 1, "did you mean"),
-        (("fio", "nowhere.fio"), 1, "nowhere.fio"),
-        (("fio",), 1, "no job"),
-        (("explain", "fio", "nowhere.fio"), 2, "nowhere.fio"),
-        (("envelope", "--bogus"), 2, "--bogus"),
-        (("volume", "serve", "--quota", "3frob"), 2, "--quota: '3frob' is not a size"),
-        (("volume", "serve", "--level", "platinum"), 2, "platinum"),
-        (("volume", "serve", "--store", "/nowhere"), 2, "--store /nowhere: there is no such directory"),
-        (
-            ("max", "--target", "nfs://h/e"),
-            2,
-            "--target is no option of iocurve max (give its value alone: iocurve max TARGET)",
-        ),
-        (("max", "nfs:h", "--p99", "2ms"), 2, "nfs:h does not exist; write an NFS export as nfs://HOST/EXPORT"),
-        (("knee", "10.0.0.4:/vol"), 2, "10.0.0.4: does not exist; write an NFS export as nfs://HOST/EXPORT"),
-        (("envelope", "/nowhere/at/all"), 2, "/nowhere/at/all: /nowhere/at does not exist; check the path"),
-        (("report", "/nowhere.json"), 2, "/nowhere.json cannot be read: no such file or directory"),
-        (("frobnicate",), 2, "frobnicate"),
-    ],
-)
+@cases("cli/errors")
 def test_an_error_has_a_message_and_a_status(arguments: tuple[str, ...], status: int, text: str) -> None:
     ran = iocurve(*arguments)
     assert ran.returncode == status

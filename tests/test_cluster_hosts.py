@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 
+from goldens import cases
 from iocurve.cli.commands import run
 from iocurve.cli.dialects import run as run_dialect
 from iocurve.cluster import hosts, keeper, session
@@ -57,18 +58,7 @@ def test_a_file_of_hosts_is_as_mpi_has_it(tmp_path: Path) -> None:
     assert parse_hosts(str(file)) == parse_hosts(f"@{file}") == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("", "no host is listed"),
-        ("vm1,vm1", "vm1: listed twice"),
-        ("vm[3-1]", "'3-1' is no range"),
-        ("vm1:4", "4 is no port of ssh"),
-        ("vm1;reboot", "is no host"),
-        ("-oProxyCommand=x", "is no host"),
-        ("@/nowhere", "the file cannot be read"),
-    ],
-)
+@cases("cluster/refused_lists")
 def test_a_list_that_is_none_is_refused_with_its_part(text: str, error: str) -> None:
     with pytest.raises(PlanError, match=error.replace("[", r"\[")):
         parse_hosts(text)
@@ -371,17 +361,7 @@ def test_a_line_that_cannot_be_read_is_shown(tmp_path: Path) -> None:
     connection.input.close()
 
 
-@pytest.mark.parametrize(
-    ("mounted", "options", "expected"),
-    [
-        ("tmp", "size=64k", r"its /tmp has \d+ KiB free, and iocurve needs 64 MiB: --remote-dir DIR names another"),
-        (
-            "home",
-            "noexec",
-            r"no program may be run from its \S+/home/.cache/iocurve \(noexec\): --remote-dir DIR",
-        ),
-    ],
-)
+@cases("cluster/room")
 def test_room_and_execution_are_checked_before_anything_is_sent(
     mounted: str, options: str, expected: str, tmp_path: Path
 ) -> None:

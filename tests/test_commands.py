@@ -17,6 +17,7 @@ from cyclopts import App, CycloptsError
 from rich.console import Console
 
 from data import synthetic
+from goldens import cases
 from iocurve.analysis import read
 from iocurve.cli.commands import app, refused, run
 from iocurve.cli.common import show
@@ -157,21 +158,7 @@ def test_help_shows_commands_by_purpose_and_the_exit_statuses(columns: int) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        (("max", "/mnt", "--p99", "20"), "'20' has no unit; write 20us, 20ms, 20s or 20m"),
-        (("envelope", "--timeout", "60"), "'60' has no unit; write 60us, 60ms, 60s or 60m"),
-        (("knee", "/mnt", "--precision", "2"), "'2' is not a fraction such as 2%, 0.02 or 1/50"),
-        (("knee", "/mnt", "--size", "1frob"), "'1frob' is not a size such as 64KiB, 4G or 1.5TiB"),
-        (("knee", "/mnt", "--iodepth-max", "0"), "--iodepth-max 0: it must be at least 1"),
-        (("knee", "/mnt", "--iodepht-max", "8"), "--iodepth-max"),
-        (("run", "azure-disc"), "did you mean azure-disk?"),
-        (("profile", "show", "anf-ulta"), "did you mean anf-ultra?"),
-        (("knee", "volume:anf-ultra?quotta=4TiB"), "did you mean quota?"),
-        (("knee", "nfs://127.0.0.1/vol?nconect=4"), "did you mean nconnect?"),
-    ],
-)
+@cases("cli/remedies")
 def test_an_error_names_the_remedy(arguments: tuple[str, ...], error: str) -> None:
     ran = iocurve(*arguments)
     assert (ran.returncode, ran.stdout) == (2, "")

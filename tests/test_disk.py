@@ -12,6 +12,7 @@ import pytest
 
 from data.synthetic import kind, outcome, plan, worker_outcome, worker_plan
 from fio_machine import HeldMachine
+from goldens import cases
 from iocurve.analysis.doubts import LABELS
 from iocurve.analysis.limit_kinds import LIMIT_KINDS
 from iocurve.analysis.limits import limit_of
@@ -44,21 +45,7 @@ D8DS_V4 = VmPlan(
 # -- figures -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "iops", "mb_per_s", "bursts"),
-    [
-        ("premium-ssd-p1", 120, 25, True),
-        ("premium-ssd-p6", 240, 50, True),
-        ("premium-ssd-p20", 2_300, 150, True),
-        ("premium-ssd-p30", 5_000, 200, False),
-        ("premium-ssd-p80", 20_000, 900, False),
-        ("premium-ssd-v2", 3_000, 125, False),
-        ("premium-ssd-v2?size=6GiB", 3_000, 125, False),
-        ("premium-ssd-v2?size=8GiB&iops=4000&throughput=1GB", 4_000, 1_000, False),
-        ("ultra-disk?size=4GiB", 4_000, 1_000, False),
-        ("ultra-disk", 400_000, 10_000, False),
-    ],
-)
+@cases("targets/disk_limits")
 def test_disks_have_the_published_limits(name: str, iops: int, mb_per_s: int, bursts: bool) -> None:
     described = f"disk:{name}{'&' if '?' in name else '?'}path=d"
     burst = IoBurst(iops=3_500, bytes_per_s=170 * MB, duration_ns=30 * MINUTE_NS) if bursts else None
@@ -110,39 +97,7 @@ def test_the_burst_duration_can_be_set() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "errors"),
-    [
-        (
-            "disk:premium-ssd-p31?stirpe=3&cache=nun&vm=Standard_D8d_v4",
-            "there is no disk 'premium-ssd-p31'; did you mean premium-ssd-p3? (iocurve disk list); "
-            "there is no setting 'stirpe'; did you mean stripe? (docs/disks.md); "
-            "cache: 'nun' is none of none, read-only, read-write; "
-            "there is no virtual machine 'Standard_D8d_v4'; did you mean Standard_D8ds_v4? (iocurve disk list)",
-        ),
-        (
-            "disk:ultra-disk?path=d&cache=read-only&vm=d8ds_v4",
-            "Azure Ultra Disk has no host cache: leave out cache=read-only",
-        ),
-        (
-            "disk:premium-ssd-p30?path=d&cache=read-only",
-            "cache: a host cache needs a virtual machine; add vm=Standard_D8ds_v4",
-        ),
-        (
-            "disk:premium-ssd-p30?path=d&cache=read-only&vm=Standard_D32s_v5",
-            "Standard_D32s_v5: no cached limits are published for it; use cache=none or another vm",
-        ),
-        ("disk:premium-ssd-p30?path=d&stripe=0", "stripe: '0' is not a number from 1 to 64"),
-        ("disk:premium-ssd-p30?path=d&stripe=2&stripe=3", "a setting is given twice"),
-        ("disk:premium-ssd-p30?path=d&latency=soon", "latency: 'soon' is not a time such as 250us, 2ms, 30s or 10m"),
-        (
-            "disk:premium-ssd-p30?path=d&vm-burst=1s",
-            "vm-burst: a burst needs a virtual machine; add vm=Standard_D8ds_v4",
-        ),
-        ("disk:premium-ssd-v2?path=d&size=1TiB&iops=80001", "iops: '80001' is not a number from 1 to 80,000"),
-        ("disk:premium-ssd-v2?path=d&iops=3000&throughput=1GB", "throughput: with 3,000 IOPS it is at most 750 MB/s"),
-    ],
-)
+@cases("targets/disk_errors")
 def test_all_errors_are_reported_at_once(text: str, errors: str) -> None:
     with pytest.raises(DialectError) as told:
         parse(text)
@@ -337,31 +292,7 @@ def held_down(*labels: str, described: str = NO_CACHE) -> Point:
     return Point(name="p", family="f", axes={}, plan=plan([planned]), outcome=outcome(measured))
 
 
-@pytest.mark.parametrize(
-    ("label", "described", "text"),
-    [
-        (
-            "limited_by_vm_uncached_iops",
-            NO_CACHE,
-            "the virtual machine's (Standard_D8ds_v4) uncached limit of 12,800 IOPS",
-        ),
-        (
-            "limited_by_vm_cached_throughput",
-            CACHED,
-            "the virtual machine's (Standard_D8ds_v4) cached limit of 485 MB/s",
-        ),
-        (
-            "limited_by_disk_iops",
-            CACHED,
-            "the disk's (premium-ssd-p30, cache read-only, Standard_D8ds_v4) limit of 5,000 IOPS",
-        ),
-        (
-            "limited_by_disk_throughput",
-            "disk:premium-ssd-p20?path=d",
-            "the disk's (premium-ssd-p20, cache none) limit of 150 MB/s (170 MB/s while burst credits last)",
-        ),
-    ],
-)
+@cases("targets/disk_waits")
 def test_the_limit_that_operations_waited_for_is_named(label: str, described: str, text: str, tmp_path: Path) -> None:
     point = held_down(label, described=described)
     target = parse(f"disk:premium-ssd-p30?path={tmp_path}")

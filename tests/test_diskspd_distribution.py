@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goldens import cases
 from iocurve.dialects.diskspd.read import values
 from iocurve.dialects.diskspd.read.distribution import OffsetZone, aligned_bytes, shares, zones_of
 from iocurve.dialects.diskspd.read.profile import TargetParameters
@@ -19,18 +20,7 @@ def zones(text: str, region: int) -> list[tuple[int, int, int]]:
     return [(zone.io_percent, zone.start, zone.length) for zone in zones_of(target, region)]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("pct10/10:10/10:0/10", [(10, 0, 8), (10, 8, 12), (80, 28, 72)]),
-        ("pct10/10:10/10:10/1", [(10, 0, 8), (10, 8, 12), (10, 20, 4), (70, 24, 76)]),
-        ("pct10/96:10/3:80/1", [(10, 0, 96), (90, 96, 4)]),
-        ("pct10/5:10/1:80/94", [(20, 0, 4), (80, 4, 96)]),
-        ("pct10/1:10/1", [(20, 0, 4), (80, 4, 96)]),
-        ("pct10/1:10/1:10/1:10/1", [(40, 0, 4), (60, 4, 96)]),
-        ("pct10/1:10/1:10/1:10/1:10/1", [(40, 0, 4), (10, 4, 4), (50, 8, 92)]),
-    ],
-)
+@cases("diskspd/percentages")
 def test_percentages_begin_where_operations_can(text: str, expected: list[tuple[int, int, int]]) -> None:
     assert zones(text, 100 * KIB) == [(share, start * KIB, length * KIB) for share, start, length in expected]
 

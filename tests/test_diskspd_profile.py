@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fio_machine import HeldMachine
+from goldens import cases
 from iocurve.dialects.diskspd.command import read_command
 from iocurve.dialects.diskspd.read.parse import parse
 from iocurve.dialects.diskspd.read.profile import Profile
@@ -64,28 +65,7 @@ def test_a_profile_reads_back_field_by_field(tmp_path: Path) -> None:
     assert reading.profile.time_spans == profile.time_spans
 
 
-@pytest.mark.parametrize(
-    ("body", "place", "text"),
-    [
-        ("<Profile>", "1:10", "this is not XML"),
-        ("<Results/>", "1:1", "its root is <Results>"),
-        ("<!DOCTYPE x><Profile/>", "1:12", "a document type (<!DOCTYPE …>) is not allowed"),
-        ("<Profile/>", "1:1", "<Profile> needs a <TimeSpans>"),
-        ("<Profile>\n<TimeSpans/></Profile>", "2:1", "<TimeSpans> needs a <TimeSpan>"),
-        (spans("<BlockSize>4096</BlockSize>"), "1:40", "<Target> needs a <Path>"),
-        (spans("<Path>f</Path>\n<BlockSise>1</BlockSise>"), "2:1", "Did you mean <BlockSize>?"),
-        (spans("<Path>f</Path>\n<Path>g</Path>"), "2:1", "<Target> has a second <Path>"),
-        (spans("<Path>f</Path>\n<BlockSize>4K</BlockSize>"), "2:1", "'4K' is not a whole number"),
-        (spans("<Path>f</Path>\n<WriteRatio>101</WriteRatio>"), "2:1", "from 0 to 100"),
-        (spans("<Path>f</Path>\n<RandomRatio>100</RandomRatio>"), "2:1", "from 1 to 99"),
-        (spans("<Path>f</Path>\n<SequentialScan>yes</SequentialScan>"), "2:1", "'yes' is not true or false"),
-        (spans("<Path>f</Path><StrideSize>1</StrideSize>\n<Random>1</Random>"), "2:1", "conflicts with the sequential"),
-        (spans('<Path>f</Path>\n<Throughput unit="MB">1</Throughput>'), "2:1", "unknown unit of throughput 'MB'"),
-        (spans("<Path>*x</Path>"), "1:48", "is not a template"),
-        (spans("<Path>*2</Path>"), "1:48", "no target on the command line replaces *2"),
-        (spans("<Path>f</Path>"), "1:1", "the profile has no template *1 to replace"),
-    ],
-)
+@cases("diskspd/profile_errors")
 def test_errors_in_a_profile_have_their_places(tmp_path: Path, body: str, place: str, text: str) -> None:
     path = written(tmp_path, body)
     found = [str(error) for error in read_profile(path, ["one.dat"]).errors]

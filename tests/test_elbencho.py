@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from bench.servers import Server
 from fio_machine import HeldMachine
+from goldens import cases
 from iocurve.cli import main
 from iocurve.cli.dialects import run as run_dialect
 from iocurve.dialects.base import ClusterRequest
@@ -300,38 +301,7 @@ def test_options_may_be_joined_shortened_and_in_a_file(tmp_path: Path) -> None:
     assert expanded("f[01-3]/[a,b]x[7,9]") == [f"f0{i}/[a,b]x{j}" for j in (7, 9) for i in (1, 2, 3)]
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("-w --s3key x f", "--s3key: object storage is not supported"),
-        ("-w --gpuids all f", "--gpuids is not supported (there is no GPU engine)"),
-        ("-w --mmap f", "iocurve fio --ioengine=mmap"),
-        ("-w --verify 1 f", "iocurve fio --verify=crc32c"),
-        ("-w --netbench f", "iperf3"),
-        ("--service", "--hosts reaches them over ssh"),
-        ("-w --sice 4k f", "elbencho has no option --sice (did you mean --size?)"),
-        ("-q f", "elbencho has no option -q"),
-        ("-w -t 0 f", "--threads: '0' is not a number from 1 to 4,096"),
-        ("-w -s 4x f", "--size: '4x' is not a size (such as 4k, 1m or 20g)"),
-        ("-w -s", "-s needs a value"),
-        ("-w", "no path is given"),
-        ("f", "no phase is given; choose -d, -w, -r, --stat, -F or -D"),
-        ("-r f", "f does not exist (write it first: -w)"),
-        ("-w f", "the size of"),
-        ("-w -s 4k -b 1k missing/f", "does not exist (create it: mkdir -p"),
-        ("-d f", "f is none (create it: mkdir "),
-        ("-w .", "r0/d0 (create it: -d)"),
-        ("-d -w --rwmixpct 30 -s 4k .", "--rwmixpct mixes reads and writes of files and devices"),
-        ("-d -t 2 nfs://h/a/x nfs://h/b/x", "the directories are on several exports"),
-        ("-w -s 100k -b 64k --rand -t 2 f", "1 blocks are fewer than 2 threads"),
-        ("-w -t 8 -s 4k -b 1k f", "4 blocks are fewer than 8 threads"),
-        ("-d --infloop .", "--infloop repeats -w, -r and --stat"),
-        ("-w -s 1m --direct --norandalign f", "direct I/O needs aligned offsets"),
-        ("-w -s 1m /dev/nothing", "there is no device /dev/nothing"),
-        ("-r nfs://h/export/f", "the size of a file in an export is not known"),
-        ("-w -s 1m f[1-99999999]", "is more than 10000 paths"),
-    ],
-)
+@cases("elbencho/refused")
 def test_what_cannot_run_is_refused_with_the_way_out(text: str, says: str, tmp_path: Path) -> None:
     assert says in refusal(text, tmp_path)
     assert below(tmp_path) == []

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from bench.servers import Server
+from goldens import cases
 from iocurve.engine.outcome import Live, LiveTotals
 from iocurve.engine.plan import NfsEngine, Plan
 from iocurve.foundation.errors import DialectError, IocurveError, TargetError
@@ -196,18 +197,7 @@ def test_a_created_file_is_removed(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-@pytest.mark.parametrize(
-    ("target", "text"),
-    [
-        ("/nowhere/at/all", "/nowhere/at/all: /nowhere/at does not exist; check the path"),
-        ("/dev/null", "neither a file nor a directory nor a block device"),
-        ("http://host/x", "only nfs:// URLs"),
-        ("nfs://host/vol?nconnect=17", "nconnect must be from 1 to 16"),
-        ("nfs://host/vol?frob=1", "'frob=1' is not supported"),
-        ("nfs://host/vol?timeo=99", "timeo must be from 100 to 36000"),
-        ("nfs:///vol", "not an NFS URL"),
-    ],
-)
+@cases("measure/envelope_targets")
 def test_an_invalid_target_is_refused_with_a_reason(target: str, text: str) -> None:
     with pytest.raises(IocurveError, match=text) as told:
         targets.parse(target)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fio_machine import HeldMachine
+from goldens import Golden, cases
 from iocurve.dialects.fio.command import DIALECT, parsed, read_command
 from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.read.options import OPTIONS
@@ -89,20 +90,7 @@ def test_all_errors_of_a_command_line_at_once() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (
-            "size=1m\n",
-            "job.fio:1:1: 'size=1m' comes before the first [section] (put it into [global] or a job section)",
-        ),
-        ("[]\n", "job.fio:1:1: this section has no name (name it, such as [job1])"),
-        ("[a]\ninclude none.inc\n", "job.fio:2:1: job file 'none.inc' cannot be read: No such file or directory"),
-        ("[a]\ninclude job.fio\n", "job.fio:2:1: 'job.fio' includes itself"),
-        ("[a]\nsize=$ncpus*(2\n", "job.fio:2:1: '4*(2' cannot be calculated (use whole numbers, + - * / and ( ))"),
-        ("[a]\nnfs_url=\udcff\n", "job.fio:2:9: '�' is not UTF-8 text"),
-    ],
-)
+@cases("fio/grammar")
 def test_grammar(tmp_path: Path, text: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 4)
     (tmp_path / "job.fio").write_text(text, encoding="utf-8", errors="surrogateescape")
@@ -185,137 +173,13 @@ def test_a_file_that_includes_itself(tmp_path: Path) -> None:
     assert file_errors(tmp_path, text) == ["loop.inc:1:1: 'loop.inc' includes itself"]
 
 
-ONE_ERROR = [
-    ("none.fio", "job file 'none.fio' cannot be read: No such file or directory"),
-    ("", "there is no job to run (give a job file, or options such as --name=test --rw=randread --size=1g)"),
-    ("--name=a --section=b", "--section=b: no job file has a section [b]"),
-    ("--name=a --section=global", "--section needs the name of a job; [global] applies to every job anyway"),
-    ("--name=a", "a: no size is given for /d/a.0.0 (add a size, such as size=1g)"),
-    ("--name=a --filename=/dev/none", "a: there is no device /dev/none"),
-    ("--name=a --size=1k", "a: size (1024 bytes) is smaller than one block (4096 bytes)"),
-    (
-        "--name=a --size=8k --nrfiles=4",
-        "/d/a.0.0: the region from byte 0 has 2048 bytes, less than one block (4096 bytes)",
-    ),
-    ("--name=a --filename=old --offset=2m", "/d/old: the region from byte 2097152 has 0 bytes, less than one block"),
-    (
-        "--size=1m --offset=8589934591g --offset_increment=1g --numjobs=2",
-        "/d/fio.1.0: no file can be larger than 9223372036854775807 bytes",
-    ),
-    ("--size=1m --rate=1m --rate_iops=5", "rate and rate_iops exclude one another (keep one)"),
-    ("--size=1m --cpus_allowed=9", "processor 9 does not exist, or this process may not use it (available: 0-3)"),
-    ("--size=1m --numjobs=5000", "5000 workers are too many; 4096 can run at once"),
-    ("--size=1m --numjobs=4000 --nrfiles=1000", "4000000 files are too many; 1000000 can be open at once"),
-    ("--size=1m --ioengine=nfs", "ioengine=nfs needs a server (add nfs_url=nfs://host/export)"),
-    ("--size=1m --ioengine=nfs --nfs_url=http://h/x", "'http://h/x' is not an NFS URL; write nfs://host/export"),
-    ("--size=1m --ioengine=nfs --nfs_url=nfs://h/x?nconnect=99", "nconnect must be from 1 to 16, not '99'"),
-    (
-        "--size=1m --ioengine=nfs --nfs_url=nfs://h/x?sec=krb5",
-        "'sec=krb5' is not supported; there are vers=3, vers=4.1, nconnect",
-    ),
-    ("--size=1m --ioengine=nfs --nfs_url=nfs://h", "'nfs://h' names no export; write nfs://h/export"),
-    ("--size=1m --ioengine=nfs --nfs_url=nfs://h/x --filename=../y", "'../y' leads out of the export"),
-    ("--size=1m --readonly --rw=write", "this job writes, which --readonly forbids"),
-    (
-        "\u2013\u2013size=1m",
-        "this begins with the dash '\u2013'; options begin with '--' (write --size=1m)",
-    ),
-    ("\u2014rw=read --size=1m", "write --rw=read"),
-    ("--size=1m --ioengine=rbd", "ioengine=rbd is not supported: iocurve measures files, devices and NFS"),
-    ("--size=1m --ioengine=io_uring_cmd", "use ioengine=io_uring on the block device"),
-    ("--size=1m --num_range=8", "num_range=8 is not supported: a trim has one range"),
-    ("--size=1m --rw=randread:0", "rw must be from 1 to 4294967295, not 0"),
-    (
-        "--size=1m --mem=mmep",
-        "mem takes malloc, shm, shmhuge, mmap, mmapshared, mmaphuge or cudamalloc, not 'mmep'; did",
-    ),
-    ("--size=1m --random_generator=lfsr2", "takes tausworthe, lfsr or tausworthe64, not 'lfsr2'; did you mean lfsr?"),
-    ("--size=1m --clocksource=gettime", "clocksource takes gettimeofday, clock_gettime or cpu, not 'gettime'; did"),
-    ("--size=1m --verify_policy=complet", "takes issued, completed or fsynced, not 'complet'; did you mean completed?"),
-    (
-        "--size=1m --dedupe_mode=workingset",
-        "dedupe_mode takes repeat or working_set, not 'workingset'; did you mean wo",
-    ),
-    ("--size=1m --zonemode=stride", "zonemode takes none, strided or zbd, not 'stride'; did you mean strided?"),
-    ("--size=1m --prioclass=4", "prioclass must be from 0 to 3, not 4"),
-    ("--size=1m --ioengine=libaio --cmdprio_class=4", "cmdprio_class must be from 0 to 3, not 4"),
-    ("--size=1m --ioengine=mmap --create_on_open=1", "create_on_open: a mapped file cannot grow"),
-    ("--size=1m --rw=trimwrite --verify=crc32c", "verify is not supported in a job that trims"),
-    ("--size=1m --nice=-30", "nice must be from -20 to 19, not -30"),
-    ("--size=1m --rate_min=1m,x", "'x' is not a size such as 64k or 30g"),
-    ("--size=1m --zone_reset_threshold=2", "zone_reset_threshold takes a number from 0 to 1, not '2'"),
-    ("--size=1m --flow=-2", "flow=-2: weights are positive"),
-    (
-        "--size=1m --zonemode=zbd",
-        "zonemode=zbd is not supported: iocurve neither reports nor resets the zones of a zoned device",
-    ),
-    ("--size=1m --zonemode=strided", "zonemode=strided needs zonesize (add one, such as zonesize=1m)"),
-    ("--size=1m --zonesize=64k", "zonesize needs a zonemode (add zonemode=strided)"),
-    (
-        "--size=1m --rw=randtrimwrite:2 --rw_sequencer=identical",
-        "rw_sequencer=identical is not supported yet with rw=randtrimwrite:N",
-    ),
-    ("--size=1m --fill_device=1", "fill_device is not supported in a job that reads"),
-    ("--ioengine=psync --rw=randwrite --fill_device=1", "fill_device with random offsets needs size"),
-    (
-        "--size=1m --rw=write --ioengine=null --fill_device=1",
-        "fill_device: the null engine does no I/O and never fills a device",
-    ),
-    ("--size=1m --ioengine=nfs --nfs_url=nfs://h/x --file_append=1", "file_append is not supported over NFS"),
-    (
-        "--size=1m --rw=write --verify=md5 --trim_percentage=9 --trim_backlog=2",
-        "trim_percentage is not supported: iocurve does not trim verified blocks",
-    ),
-    ("--size=1m --pre_read=1", "iocurve does not read files into the page cache before the run"),
-    ("--size=1m --verify=pattern", "verify=pattern needs verify_pattern (add one, such as verify_pattern=0xdeadbeef)"),
-    ("--size=1m --verify=md5 --verify_offset=4090", "verify_offset moves the header past the end of the block"),
-    ("--size=1m --ss=iops", "ss=iops has no limit; write ss=iops:0.3%"),
-    ("--size=1m --ss_dur=1", "steadystate_duration has one sample, which is always steady"),
-    ("--size=1m --ss_dur=1500ms", "steadystate_duration must be a multiple of steadystate_check_interval"),
-    ("--size=1m --bssplit=4k/60:8k/60:16k", "the shares of the blocks add up to 120 %"),
-    ("--size=1m --random_distribution=zoned:50/50:40/50", "the shares of random_distribution must add up to 100 %"),
-    ("--size=1m --random_distribution=zipf:1", "zipf takes a theta above 0 other than 1, not 1"),
-    ("--size=1m --random_distribution=zoned_abs:100/2m --rw=randread", "the zones are larger than the region"),
-    ("--size=1m --wait_for=x", "wait_for: there is no job 'x'"),
-    ("--size=1m --unlink_each_loop=1 --loops=2", "unlink_each_loop=1 is not supported yet with several loops"),
-    ("--size=1m --buffer_pattern=%o", "buffer_pattern does not take %o; only verify_pattern does"),
-    ("--size=1m --buffer_pattern=abc", "buffer_pattern: 'abc' is not a pattern"),
-    ("--size=1m --buffer_pattern='none'", "buffer_pattern: 'none' cannot be read: No such file or directory"),
-    ("--size=1m --server", "--server is not supported (iocurve cluster commands prints how to start load clients)"),
-    (
-        "--size=1m --bandwidth-log",
-        "--bandwidth-log is not supported (write_bw_log= in a job writes a log for each job)",
-    ),
-    ("--size=1m --latency-log=x", "--latency-log is not supported (fio itself refuses it; write_lat_log= in a job"),
-    ("--size=1m --terse-version=1", "unknown terse version '1'; --terse-version takes 2, 3, 4 or 5"),
-    ("--size=1m --parse-only=1", "--parse-only takes no value (write --parse-only)"),
-    ("--size", "--size needs a value (write --size=…)"),
-    ("--size=1k --warnings-fatal --bs=1k --ioengine=null", "the command line has no --name=…"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "expected"), ONE_ERROR)
-def test_one_error(arguments: str, expected: str) -> None:
+@cases("fio/one_error")
+def test_one_error(arguments: str, golden: Golden) -> None:
     [error] = errors(*arguments.split())
-    assert expected in error
+    golden.check(error)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (["--filename=/dev/sdx", "--rw=write"], "/dev/sdx is mounted and would be overwritten (unmount it first)"),
-        (
-            ["--filename=/dev/none"],
-            "there is no device /dev/none, and a regular file in /dev would be kept in memory",
-        ),
-        (["--filename=directory"], "/d/directory is a directory (name a file with filename)"),
-        (["--filename=/dev/null"], "/dev/null has no data to read (read /dev/zero instead)"),
-        (["--filename=/dev/tty"], "/dev/tty is neither a file nor a block device (name a file with filename)"),
-        (["--directory=/mnt/none"], "directory /mnt/none does not exist (create it: mkdir -p /mnt/none)"),
-        (["--verify=md5", "--verify_only"], "/d/a.0.0 does not exist: there are no written data to verify"),
-        (["--allow_file_create=0"], "/d/a.0.0 does not exist, and allow_file_create=0 forbids creating it"),
-    ],
-)
+@cases("fio/obstacles")
 def test_obstacles_stop_a_run_but_not_an_explanation(arguments: list[str], expected: str) -> None:
     result = fio("--name=a", "--size=1m", *arguments)
     with pytest.raises(PlanError) as refusal:
@@ -341,31 +205,7 @@ def test_words_of_the_dialect_allow_overwriting_and_that_is_said() -> None:
     assert "/d/old exists already and will be overwritten" in [note.text for note in result.notes]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (["--iodepth=4", "--ioengine=psync"], "depth_capped"),
-        (["--ioengine=libaio", "--iodepth=8"], "page_cache"),
-        (["--rw=randread", "--ioengine=libaio", "--direct=1"], "offsets_repeat"),
-        (["--runtime=5"], "runtime_caps"),
-        (["--time_based"], "time_based_without_runtime"),
-        (["--ramp_time=1"], "ramp_added"),
-        (["--rw=rw", "--rate_iops=10"], "mix_lost"),
-        (["--rate_iops=10", "--numjobs=4"], "rate_per_job"),
-        (["--numjobs=4"], "size_per_job"),
-        (["--numjobs=4", "--filename=x"], "file_shared"),
-        (["--rw=randread", "--norandommap"], "offsets_independent"),
-        (["--rw=write", "--ioengine=psync"], "payload_repeats"),
-        (["--rw=write", "--ioengine=psync", "--zero_buffers"], "payload_zero"),
-        (["--cpus_allowed=0-1"], "cpus_not_bound"),
-        (["--bs=3k"], "block_misfit"),
-        (["--size=4kib", "--bs=1k"], "unit_inverted"),
-        (["--size=10m*2"], "odd_value"),
-        (["--thinktime_blocks=2"], "no_effect"),
-        (["--nconnect=4"], "no_effect"),
-        (["--eta-newline=5"], "no_effect"),
-    ],
-)
+@cases("fio/traps")
 def test_traps_are_named(arguments: list[str], code: str) -> None:
     assert code in codes(null(*arguments))
 

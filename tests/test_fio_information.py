@@ -4,31 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from goldens import cases
 from iocurve.dialects.fio import command as fio
 from iocurve.dialects.fio.information import information
 from iocurve.foundation.errors import DialectError
 from iocurve.measure import jobs
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ("--version", "fio-3.33"),
-        ("-v", "fio-3.33"),
-        ("--enghelp=psync", "IO engine psync has no options"),
-        ("--enghelp=libaio,nowait", "nowait                  : no effect: operations may block"),
-        ("--cmdhelp=blocksize", "                  bs: supported\n               alias: blocksize"),
-        (
-            "--cmdhelp=hipri_percentage",
-            "    hipri_percentage: no effect: iocurve does no polled I/O\n            ioengine: pvsync2",
-        ),
-        (
-            "--name=a --cmdhelp=opendir",
-            "             opendir: not supported: ignoring it would change what is measured",
-        ),
-        ("--name=a --size=1m", None),
-    ],
-)
+@cases("fio/questions")
 def test_a_question_is_answered(arguments: str, expected: str | None) -> None:
     assert information(arguments.split()) == expected
 

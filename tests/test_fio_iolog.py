@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from goldens import cases
 from iocurve.cli import main
 from iocurve.dialects.fio.command import prepare, read_command
 from iocurve.dialects.fio.invocation import FioCommand
@@ -114,20 +115,7 @@ def prepared(text: str, options: str, tmp_path: Path) -> FioCommand:
     return read_command(["--name=r", "--read_iolog=trace", *options.split()], cwd=tmp_path, environment={})
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "error"),
-    [
-        ("a trace\n", "", "is not an iolog of fio version 2 or 3; other formats are not supported yet"),
-        ("fio version 2 iolog\na add\na sync 0 0\n", "", "has no reads, writes or trims"),
-        (VERSION_2, "--verify=md5", "verify is not supported yet with read_iolog"),
-        (VERSION_2, "--rate_iops=10", "rate_iops is not supported yet with read_iolog"),
-        (VERSION_2, "--ioengine=mmap", "read_iolog is not supported yet with ioengine=mmap and nfs"),
-        (VERSION_2, "--replay_align=3", "replay_align=3 is not a power of two"),
-        (VERSION_2, "--replay_skip=jump", "replay_skip takes read, write, trim or sync, not 'jump'"),
-        (VERSION_2, "--read_iolog=-", "read_iolog=- is not supported yet; name a single file"),
-        (VERSION_2, "--read_iolog=missing", "cannot be read: No such file or directory"),
-    ],
-)
+@cases("fio/iolog_errors")
 def test_what_cannot_be_replayed_is_told(text: str, options: str, error: str, tmp_path: Path) -> None:
     with pytest.raises(DialectError) as caught:
         prepared(text, options, tmp_path)

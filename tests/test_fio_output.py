@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from data import synthetic
 from fio_machine import HeldMachine
+from goldens import cases
 from iocurve.dialects.fio.command import read_command
 from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.output.disk_util import DiskWatch
@@ -225,17 +226,7 @@ def test_the_first_error_is_told_by_its_number(number: int, words: str) -> None:
     assert json.loads(text[text.index("\n{") :])["jobs"][0]["error"] == number
 
 
-@pytest.mark.parametrize(
-    ("options", "counted", "line"),
-    [
-        ("", 0, None),
-        ("--continue_on_error=none", 0, None),
-        # As fio 3.33: without an error, too.
-        ("--continue_on_error=all", 0, "     errors    : total=0, first_error=0/<Success>"),
-        ("--continue_on_error=read", 128, "     errors    : total=128, first_error=5/<Input/output error>"),
-        ("--ignore_error=EIO", 2_901, "     errors    : total=2901, first_error=5/<Input/output error>"),
-    ],
-)
+@cases("fio/counted_errors")
 def test_counted_errors_have_fios_line(options: str, counted: int, line: str | None) -> None:
     prepared = fio(f"--name=a --size=1m --rw=randrw --ioengine=libaio --direct=1 {options}")
     failure = FailureOutcome(kind="read", path="/d/a", errno=5, error="Input/output error", count=counted)
@@ -297,19 +288,7 @@ Run status group 0 (all jobs):
 """
 
 
-@pytest.mark.parametrize(
-    ("value", "base", "text"),
-    [
-        (599.4, 1000, "599"),
-        (9999, 1000, "9999"),
-        (12_800, 1000, "12.8k"),
-        (256_000, 1000, "256k"),
-        (1_234_567, 1000, "1235k"),
-        (12_345_678, 1000, "12.3M"),
-        (2_456_600, 1024, "2399Ki"),
-        (30 << 30, 1024, "30.0Gi"),
-    ],
-)
+@cases("fio/shortened")
 def test_numbers_as_fio_shortens_them(value: float, base: int, text: str) -> None:
     assert scaled(value, base) == text
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from goldens import cases
 from iocurve.dialects.fio.read import values
 from iocurve.dialects.fio.read.values import Context
 from iocurve.job.model import Percent, PerKind
@@ -15,31 +16,7 @@ def context(kb_base: int = 1024) -> Context:
     return Context(kb_base=kb_base, option="option")
 
 
-@pytest.mark.parametrize(
-    ("text", "kb_base", "size"),
-    [
-        ("4096", 1024, 4096),
-        ("4k", 1024, 4096),
-        ("4K", 1024, 4096),
-        ("4kb", 1024, 4096),
-        ("4ki", 1024, 4096),
-        ("4kib", 1024, 4000),
-        ("4KiB", 1024, 4000),
-        ("4mib", 1024, 4_000_000),
-        ("4k", 1000, 4000),
-        ("4kb", 1000, 4000),
-        ("4ki", 1000, 4000),
-        ("4kib", 1000, 4096),
-        ("4b", 1024, 4),
-        ("1m", 1024, 1 << 20),
-        ("1M", 1024, 1 << 20),
-        ("30g", 1024, 30 << 30),
-        ("2t", 1024, 2 << 40),
-        ("1p", 1024, 1 << 50),
-        ("0x10", 1024, 16),
-        ("+5", 1024, 5),
-    ],
-)
+@cases("fio/sizes")
 def test_sizes(text: str, kb_base: int, size: int) -> None:
     assert values.size(text, context(kb_base)) == size
 
@@ -73,23 +50,7 @@ def test_percentages() -> None:
         values.size("50%", context())
 
 
-@pytest.mark.parametrize(
-    ("text", "microseconds"),
-    [
-        ("30", 30_000_000),
-        ("30s", 30_000_000),
-        ("10m", 600_000_000),
-        ("10M", 600_000_000),
-        ("2h", 7_200_000_000),
-        ("1d", 86_400_000_000),
-        ("500ms", 500_000),
-        ("500msec", 500_000),
-        ("500us", 500),
-        # fio takes suffixes it does not know for microseconds.
-        ("30sec", 30),
-        ("1min", 1),
-    ],
-)
+@cases("fio/times")
 def test_times(text: str, microseconds: int) -> None:
     assert values.time_ns(text, context()) == microseconds * 1000
 
@@ -100,20 +61,7 @@ def test_what_is_no_size_is_refused(text: str) -> None:
         values.size(text, context())
 
 
-@pytest.mark.parametrize(
-    ("text", "read", "write", "trim"),
-    [
-        ("4k", 4096, 4096, 4096),
-        ("4k,8k", 4096, 8192, 8192),
-        (",8k", 512, 8192, 8192),
-        ("4k,", 4096, 1024, 2048),
-        ("4k,8k,16k", 4096, 8192, 16384),
-        ("4k:8k", 4096, 8192, 8192),
-        ("4k-8k", 4096, 8192, 8192),
-        ("4k:8k,16k", 4096, 16384, 16384),
-        ("4k, 8k", 4096, 8, 8),
-    ],
-)
+@cases("fio/per_kind")
 def test_one_value_for_reads_one_for_writes_one_for_trims(text: str, read: int, write: int, trim: int) -> None:
     before: PerKind[Any] = PerKind(read=512, write=1024, trim=2048)
     assert values.per_kind(text, context(), before) == PerKind(read=read, write=write, trim=trim)

@@ -6,6 +6,7 @@ import pytest
 
 from data import synthetic
 from data.synthetic import capped, kind, outcome, plan, spread, worker_outcome, worker_plan
+from goldens import cases
 from iocurve.analysis import read
 from iocurve.analysis.headlines import mark_of
 from iocurve.analysis.load_names import load_name, rate_unit
@@ -282,22 +283,12 @@ def test_a_knee_has_its_findings_with_their_intervals_and_no_terms_of_the_law() 
     ]
 
 
-@pytest.mark.parametrize(
-    ("figure", "detail"),
-    [
-        (Interval(value=7_547.0, low=7_547.0, high=7_680.0, kind="bracket"), "7.68k IOPS did not hold"),
-        (Interval(value=950.0, low=900.0, high=1_000.0), "95 %: 900 to 1k IOPS"),
-        (Interval(value=950.0, low=900.0, high=1_000.0, kind="bounds"), "bounds: 900 to 1k IOPS"),
-        (Interval(value=950.0, low=900.0, high=None, kind="bounds"), "at least 900 IOPS"),
-        (Interval(value=950.0, low=None, high=None), ""),
-        (Interval(value=131_086.0, low=131_060.0, high=131_100.0), ""),
-    ],
-)
-def test_bounds_are_told_where_they_are_known_and_differ(figure: Interval, detail: str) -> None:
+@cases("report/bounds")
+def test_bounds_are_told_where_they_are_known_and_differ(figure: dict[str, float], detail: str) -> None:
     facts = SearchFacts(
         question="?",
         workload="rw=randread",
-        findings=(Finding(name="highest rate", unit="IOPS", figure=figure),),
+        findings=(Finding(name="highest rate", unit="IOPS", figure=Interval.from_builtins(figure)),),
         stopped=".",
     )
     ((_, _, what, told),) = tiles(synthetic.result([], kind="max").replace(search=facts))

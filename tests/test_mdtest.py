@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.servers import Server
+from goldens import cases
 from iocurve.cli.dialects import run as run_dialect
 from iocurve.dialects.base import ClusterRequest, ParsedCommand
 from iocurve.dialects.mdtest import output
@@ -43,21 +44,10 @@ def below(directory: Path) -> list[str]:
     return sorted(str(path.relative_to(directory)) for path in directory.rglob("*"))
 
 
-@pytest.mark.parametrize(
-    ("text", "numbers"),
-    [
-        ("-n 10", (1, 1, 10, 10)),
-        ("-n 10 -z 1 -b 2", (1, 3, 3, 9)),
-        ("-n 10 -z 1 -b 2 -L", (1, 3, 5, 10)),
-        ("-I 4 -z 2 -b 3", (1, 13, 4, 52)),
-        ("-I 4 -z 2 -b 3 -L", (1, 13, 4, 36)),
-        ("-n 12 -I 4", (3, 1, 4, 12)),
-        ("-n 6 -z 3 -L", (1, 4, 6, 6)),
-    ],
-)
-def test_the_number_of_items_follows_from_the_tree(text: str, numbers: tuple[int, ...]) -> None:
+@cases("mdtest/items")
+def test_the_number_of_items_follows_from_the_tree(text: str, numbers: list[int]) -> None:
     made = shape(text)
-    assert (made.loops, made.directories, made.per_directory, made.items) == numbers
+    assert [made.loops, made.directories, made.per_directory, made.items] == numbers
 
 
 def test_the_tree_and_its_items_have_mdtests_names(tmp_path: Path) -> None:
@@ -223,35 +213,7 @@ SUMMARY rate (in ops/sec): (of 2 iterations)
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", "-n or -I must say how many files or directories there are"),
-        ("-n 4 -e 1k", "-e reads more than -w writes"),
-        ("-n 4 -w 1g", "-w and -e take at most 67108864 bytes"),
-        ("-n 4 -Y --clients 2 --np 2", "-Y with load clients"),
-        ("-n 4 --clients 2 --np 3", "--np) must be a multiple of the load clients"),
-        ("-n 4 -s 2", "-s: a series of numbers of tasks is not supported"),
-        ("-n 4 --verify-write", "--verify-write is not supported"),
-        ("\u2013n 4", "this begins with the dash '\u2013'; options begin with '-' (write -n or --n)"),
-        ("-n 4 -J", "mdtest has no option -J"),
-        ("-n 4 -a HDFS", "-a HDFS: the only API is POSIX"),
-        ("-n many", "'many' is not a number"),
-        ("-n", "-n needs a value"),
-        ("-n 5 -I 2", "-n must be a multiple of -I"),
-        ("-n 2 -z 2 -b 4", "-n 2 leaves none of 21 directories an item"),
-        ("-n 4 -I 2 -z 1", "-n with -I needs a depth (-z) of 0"),
-        ("-n 4 -d a@b", "several directories in -d need -u"),
-        ("-n 4 -W 5", "-W needs -F"),
-        ("-n 4 --np 0", "--np must be 1 to 1024"),
-        ("-n 4 -FX", "-X: verification of the data that are read is not supported"),
-        ("-n 4 -Fz1", "-z cannot be one of the flags -Fz1"),
-        ("-n 4 --clinets 3", "mdtest has no option --clinets (did you mean --clients?)"),
-        ("-n 4 -w many", "command line, argument 3 (-w): 'many' is not a number"),
-        ("-n 9m", "are more than the limit"),
-        ("-n 4 surprise", "'surprise' is not an option of mdtest"),
-    ],
-)
+@cases("mdtest/refused")
 def test_what_cannot_run_is_refused_by_name(text: str, expected: str) -> None:
     with pytest.raises(DialectError) as refusal:
         prepare(text.split())

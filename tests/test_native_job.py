@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fio_machine import HeldMachine
+from goldens import cases
 from iocurve.cli import main
 from iocurve.dialects.base import TimedJob
 from iocurve.dialects.diskspd import command as diskspd
@@ -152,33 +153,7 @@ def test_a_job_file_becomes_a_plan(tmp_path: Path) -> None:
     assert (writer.start_delay_ns, writer.files[0].path) == (1_000_000_000, "/d/writers.0.0")
 
 
-@pytest.mark.parametrize(
-    ("line", "at", "text"),
-    [
-        ("[[jobs]]", 1, "Did you mean job?"),
-        ("name = 3\n[[job]]", 1, "a name is a text that is not empty"),
-        ("interval = 0.0001\n[[job]]", 1, "the shortest interval is 1ms"),
-        ("[[job]]\ndepht = 3", 2, "Did you mean depth?"),
-        ("[[job]]\ndepth = 3.5", 2, "depth: 3.5 is not a whole number"),
-        ("[[job]]\nsize = '4x'", 2, "size: '4x' is not a size"),
-        ("[[job]]\nsize = '101%'", 2, "is not a percentage"),
-        ("[[job]]\nruntime = '3 weeks'", 2, "is not a time"),
-        ("[[job]]\nengine = 'libaio'", 2, "engine: 'libaio' is not one of null, sync, aio"),
-        ("[[job]]\nread_percent = 101", 2, "read_percent: 101 is more than 100"),
-        ("[[job]]\nread_percent = -1.0", 2, "read_percent: -1.0 is less than 0"),
-        ("[[job]]\ndirect = 1", 2, "direct: 1 is not true or false"),
-        ("[[job]]\nfile_size = ['2k', '1k']", 2, "the first value is above the second"),
-        ("[[job]]\nrandom_percent = { read = 3 }", 2, "has no value for write and trim"),
-        ("[[job]]\nblocks = { kind = 'fixed' }", 2, "bytes"),
-        ("[[job]]\ndistribution = { kind = 'zones_said', zones = [] }", 2, "zones: expected an array of length >= 1"),
-        ("[[job]]\nsize = 1979-05-27", 2, "is not a size"),
-        ("[[job]]\n\n[job.verify]\nmethod = 'nosuch'", 3, "verify:"),
-        ("[[job]]\nname = 'a'\n[[job]]\nnumjobs = 'b'", 4, "numjobs: 'b'"),
-        ("[[run]]\n[[run.job]]\nx = 1", 3, "unknown key 'x'"),
-        ("x = y", 1, "this is not TOML"),
-        ("", 1, "there is no job; add a table [[job]]"),
-    ],
-)
+@cases("native/errors")
 def test_errors_have_their_lines(tmp_path: Path, line: str, at: int, text: str) -> None:
     path = written(tmp_path, line)
     with pytest.raises(DialectError) as caught:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from goldens import cases
 from iocurve.advice import measured
 from iocurve.advice.doctor.host import HostFiles
 from iocurve.advice.observation import KindObserved, Observation, job_file
@@ -267,18 +268,7 @@ def test_a_job_file_of_one_kind(tmp_path: Path) -> None:
         job_file(idle, "random", GIB)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--job", "a.toml"], r"add --access random\|sequential and --data SIZE"),
-        (["--job", "a.toml", "--access", "random"], "add --data SIZE"),
-        (["--profile", "anf-ultra"], "--profile and --quota belong together"),
-        (["--interval", "0"], "--interval must be longer than 0"),
-        (["--seconds", "1", "--interval", "2s"], "at most --seconds"),
-        (["--out", "/nowhere/o.json"], "there is no directory /nowhere"),
-        ([], "no such directory or device"),
-    ],
-)
+@cases("advice/observe_errors")
 def test_errors(arguments: list[str], message: str) -> None:
     with pytest.raises(IocurveError, match=message):
         run(["observe", "/nowhere", "--vm", "D8s_v5", *arguments])

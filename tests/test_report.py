@@ -12,6 +12,7 @@ from msgspec.structs import astuple
 
 from data import synthetic
 from data.browser import visit
+from goldens import cases
 from iocurve.analysis import read
 from iocurve.foundation.errors import ResultError, TargetError
 from iocurve.foundation.units import SECOND_NS
@@ -152,17 +153,7 @@ def test_labels_are_told_in_words_with_what_they_hold_for() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("second", "says"),
-    [
-        (
-            (1, 3),
-            "for 2 s some of its workers ran but not all; rates are over the 3 s in which any did; "
-            "over the 1 s in which all ran, it did 0 IOPS",
-        ),
-        ((4, 5), "its workers never all ran at the same time; rates are over the 3 s in which any did"),
-    ],
-)
+@cases("report/apart")
 def test_workers_that_did_not_run_together_are_pointed_out(second: tuple[int, int], says: str) -> None:
     windows = ((0, 2 * SECOND_NS), (second[0] * SECOND_NS, second[1] * SECOND_NS))
     workers = [

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from data import synthetic
 from data.synthetic import capped, kind, outcome, plan, result, worker_outcome, worker_plan
+from goldens import cases
 from iocurve.analysis import read
 from iocurve.analysis.limit_groups import LimitGroup
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, next_steps
@@ -28,19 +27,7 @@ def at(
     return Point(name="p", family="f", axes={}, plan=plan([worker]), outcome=outcome(measured), machine=machine)
 
 
-@pytest.mark.parametrize(
-    ("operations", "expected"),
-    [
-        (8028, None),
-        (8029, "at the volume's limit of 512 MiB/s (ultra, 4 TiB)"),
-        (8192, "at the volume's limit of 512 MiB/s (ultra, 4 TiB)"),
-        (8355, "at the volume's limit of 512 MiB/s (ultra, 4 TiB)"),
-        (
-            9012,
-            "at the volume's limit of 512 MiB/s (ultra, 4 TiB), 10% above it: a burst allowance is part of this figure",
-        ),
-    ],
-)
+@cases("result/throughput")
 def test_the_volume_s_throughput_is_named_within_two_percent(operations: int, expected: str | None) -> None:
     limit = limit_of(at(operations), synthetic.VOLUME)
     assert (limit.text if limit else None) == expected
@@ -69,18 +56,7 @@ def written(*clients: tuple[str, int]) -> Point:
     return Point(name="p", family="f", axes={}, plan=plan(workers), outcome=outcome(*outcomes))
 
 
-@pytest.mark.parametrize(
-    ("clients", "expected"),
-    [
-        ([("127.0.1.1", 80), ("127.0.1.1", 80)], "the client at the egress of 10 MiB/s that a client has for writes"),
-        ([("127.0.1.1", 80), ("127.0.1.2", 80)], None),
-        ([("127.0.1.1", 156), ("127.0.1.2", 156), ("127.0.1.3", 156)], None),
-        (
-            [("127.0.1.1", 80), ("127.0.1.1", 77), ("127.0.1.2", 80), ("127.0.1.3", 160)],
-            "2 of 3 clients at the egress of 10 MiB/s that a client has for writes",
-        ),
-    ],
-)
+@cases("result/egress")
 def test_clients_at_their_egress_are_counted_by_their_addresses(
     clients: list[tuple[str, int]], expected: str | None
 ) -> None:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from bench.truth import curves, open_loops, simulated
 from data import synthetic
+from goldens import cases
 from iocurve.analysis.check_names import SEARCHES
 from iocurve.foundation.errors import DialectError, TargetError
 from iocurve.foundation.units import MIB, MILLISECOND_NS, SECOND_NS, format_duration
@@ -435,17 +436,7 @@ def test_clusters_are_seen_where_an_interval_has_few_operations() -> None:
     assert Clusters.of([slow], 20.0, 1.0).dispersion(10.0) > 10
 
 
-@pytest.mark.parametrize(
-    ("late", "low", "high"),
-    [
-        # The share is the allowed one of 5 % at all rates up to a knee: any rate may be the highest.
-        ((1_000, 1_010, 995, 1_005, 4_000), None, 1_101.0),
-        # It grows from rate to rate.
-        ((100, 300, 700, 1_400, 4_000), 900.0, 1_000.0),
-        # It is far below at all rates, and nothing shows where it ends.
-        ((1, 1, 2, 2, 3), 1_000.0, None),
-    ],
-)
+@cases("measure/slopes")
 def test_a_bound_needs_counts_that_show_a_slope(late: tuple[int, ...], low: float | None, high: float | None) -> None:
     rates = (700.0, 800.0, 900.0, 1_000.0, 1_100.0)
     counted = [LateCount(rate, ((20_000, count),)) for rate, count in zip(rates, late, strict=True)]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from data import synthetic
+from goldens import cases
 from iocurve.analysis import read
 from iocurve.analysis.check_expressions import parse_all
 from iocurve.analysis.check_names import Vocabulary
@@ -98,20 +99,7 @@ def test_missed_and_unfinished_operations_are_remarked() -> None:
     assert codes(worker.replace(operations={"read": left})) == ["operations_unfinished", "operations_missed"]
 
 
-@pytest.mark.parametrize(
-    ("counters", "told"),
-    [
-        pytest.param({}, None, id="data"),
-        pytest.param({"unwritten_bytes": 48, "file_bytes": 64}, "75 % of the files", id="holes"),
-        pytest.param(
-            {"unwritten_bytes": 48, "file_bytes": 64, "zero_reads": 9, "sampled_reads": 10},
-            "75 % of the files",
-            id="both",
-        ),
-        pytest.param({"zero_reads": 90, "sampled_reads": 100}, "90 % of 100 sampled reads", id="zeros"),
-        pytest.param({"zero_reads": 1, "sampled_reads": 1_000}, None, id="a few zeros are usual"),
-    ],
-)
+@cases("analysis/never_written")
 def test_reads_of_what_was_never_written_are_remarked(counters: dict[str, int], told: str | None) -> None:
     text = unwritten_text([run({MS: 100}, counters=counters)])
     assert text.startswith(told) and "Fill the target first" in text if told else text == ""

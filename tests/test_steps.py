@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import iocurve
+from goldens import cases
 from iocurve.cli import main
 from iocurve.dialects import registry
 from iocurve.foundation.errors import DialectError, PlanError
@@ -39,18 +40,7 @@ def ran(line: str, directory: Path) -> Result:
     return result
 
 
-@pytest.mark.parametrize(
-    ("line", "names"),
-    [
-        (mdtest(Path("/d")), 8),
-        (mdtest(Path("/d"), " -i 3"), 24),
-        (mdtest(Path("/d"), " -W 1"), 9),
-        ("elbencho -d -w -r -F -D -t 2 -n 1 -N 2 -s 4k .", 5),
-        ("elbencho -w -t 1 -s 4k -i 2 f", 2),
-        ("diskspd -b4K -d1 -c1M f", 1),
-        ("fio --name=a --size=1m --ioengine=null", 1),
-    ],
-)
+@cases("cli/steps")
 def test_the_number_of_steps_is_known_before_the_run(line: str, names: int, tmp_path: Path) -> None:
     dialect, *words = line.split()
     assert registry.load(dialect).prepare(words, cwd=tmp_path).count == names

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from goldens import cases
 from iocurve.foundation.errors import DialectError
 from iocurve.foundation.units import MIB, TIB
 from iocurve.measure.data_set import target_fields
@@ -56,19 +57,7 @@ def test_a_volume_without_a_level_has_no_quota_that_would_limit_it() -> None:
     assert (facts.service_level, facts.quota_bytes, facts.iops) == (None, None, 5000)
 
 
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("volume:anf-ulra", "anf-ulra"),
-        ("volume:anf-ultra?quota=4TB4", "quota: '4TB4' is not a size"),
-        ("volume:anf-ultra?latncy=1ms", "latncy: there is no such key; did you mean latency"),
-        ("disk:premium-ssd-p31", "there is no disk 'premium-ssd-p31'"),
-        ("smb://host/share", "can be measured"),
-        ("nfs://host/vol?vers=4.2", "vers must be 3 or 4.1, not '4.2'"),
-        ("nfs://host/vol?slots=64", "slots are those of an NFSv4.1 session; add vers=4.1"),
-        ("volume:anf-ultra?vers=2", "vers must be 3 or 4.1, not '2'"),
-    ],
-)
+@cases("targets/errors")
 def test_errors_in_a_target_are_reported(text: str, error: str) -> None:
     with pytest.raises(DialectError, match=error) as told:
         parse(text)

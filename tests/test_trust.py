@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from data import synthetic
+from goldens import cases
 from iocurve.analysis import read
 from iocurve.analysis.headlines import mark_of
 from iocurve.analysis.limits import with_verdicts
@@ -44,58 +45,16 @@ def on(*machines: MachineUse | None) -> Result:
 # ---- the line below the title
 
 
-@pytest.mark.parametrize(
-    ("machines", "state", "line"),
-    [
-        ([QUIET, QUIET], "quiet", "Quiet: other work on this machine disturbed none of 2 points"),
-        (
-            [QUIET, BUSY, BUSY.replace(others_share=0.3)],
-            "disturbed",
-            "Disturbed: 2 of 3 points, by other processes (up to 48 % of the processors)",
-        ),
-        ([STOLEN], "disturbed", "Disturbed: 1 of 1 point, by the hypervisor (up to 4 % of the processors)"),
-        (
-            [QUIET, BUSY, STARVED],
-            "starved",
-            "Starved of processors: 1 of 3 points, for up to 64 % of the time; disturbed: 2 of 3 points, by other "
-            "processes (up to 90 % of the processors)",
-        ),
-        (
-            [STARVED.replace(target_delay_share=0.7)],
-            "starved",
-            "Starved of processors: 1 of 1 point, the target for up to 70 % of the time; disturbed: 1 of 1 point, by "
-            "other processes (up to 90 % of the processors)",
-        ),
-        ([QUIET, None], "not known", "Other work on this machine is not known for 1 of 2 points"),
-        ([], "quiet", ""),
-    ],
-)
+@cases("report/trust")
 def test_one_line_says_whether_the_figures_can_be_trusted(
-    machines: list[MachineUse | None], state: str, line: str
+    machines: list[dict[str, float] | None], state: str, line: str
 ) -> None:
-    result = on(*machines)
+    result = on(*(None if machine is None else QUIET.replace(**machine) for machine in machines))
     assert read(result).trust == (state, line)
     assert line in page.html(read(result))
 
 
-@pytest.mark.parametrize(
-    ("shares", "state", "line"),
-    [
-        ([0.019, None], "quiet", "Quiet: other work on this machine disturbed none of 2 points"),
-        (
-            [None, 0.584],
-            "disturbed",
-            "Quiet: other work on this machine disturbed none of 2 points; the volume was starved of processors for up "
-            "to 58 % of the time ({1}): rates may be lower and latencies higher than its limits",
-        ),
-        (
-            [0.02, 0.3, 0.1, 0.2, 0.25],
-            "disturbed",
-            "Quiet: other work on this machine disturbed none of 5 points; the volume was starved of processors for up "
-            "to 30 % of the time ({0}, {1}, {2}, 2 more): rates may be lower and latencies higher than its limits",
-        ),
-    ],
-)
+@cases("report/starved")
 def test_a_result_says_that_the_volume_was_starved(shares: list[float | None], state: str, line: str) -> None:
     result = on(*(QUIET.replace(volume_starved_share=share) for share in shares))
     reading, line = read(result), line.format(*(point.name for point in result.points))

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from bench.truth.simulated import SHAPES, TurnNoise, capped_gain_coverage, gain_coverage, gain_verdicts
 from data import synthetic
+from goldens import cases
 from iocurve.analysis import read
 from iocurve.engine.outcome import Outcome, State
 from iocurve.engine.plan import Plan
@@ -206,32 +207,9 @@ def test_facts_are_added_once_all_points_had_their_turns(monkeypatch: pytest.Mon
 # ---- disturbance
 
 
-@pytest.mark.parametrize(
-    ("use", "told"),
-    [
-        (QUIET, None),
-        (None, None),
-        (QUIET.replace(others_share=0.1), "other processes used 10% of the processors"),
-        (QUIET.replace(others_share=0.099), None),
-        (QUIET.replace(steal_share=0.02), "the hypervisor took 2%"),
-        # Threads of the load and of the target wait for each other: not a disturbance by itself.
-        (QUIET.replace(thread_delay_share=0.6), None),
-        (
-            QUIET.replace(thread_delay_share=0.1, others_share=0.09),
-            None,
-        ),
-        (
-            QUIET.replace(cpus=4, thread_delay_share=0.1, others_share=0.05),
-            "a thread of the load waited for a processor for 10% of the time",
-        ),
-        (
-            QUIET.replace(cpus=4, thread_delay_share=0.1, target_delay_share=0.4, others_share=0.05),
-            "a thread of the target waited for a processor for 40% of the time",
-        ),
-    ],
-)
-def test_others_disturb_a_run_from_the_thresholds_on(use: MachineUse | None, told: str | None) -> None:
-    assert disturbance(use, SECOND_NS) == told
+@cases("measure/disturbed")
+def test_others_disturb_a_run_from_the_thresholds_on(use: dict[str, float] | None, told: str | None) -> None:
+    assert disturbance(None if use is None else QUIET.replace(**use), SECOND_NS) == told
 
 
 def test_a_run_shorter_than_the_counters_can_tell_is_not_called_disturbed() -> None:
@@ -405,21 +383,7 @@ def test_two_pairs_get_no_interval() -> None:
     assert found.verdict_text == "cannot tell: 2 turns each"
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "margin", "expected"),
-    [
-        (1.01, 1.05, 0.1, "faster"),
-        (1.2, None, 0.1, "faster"),
-        (0.5, 0.99, 0.1, "slower"),
-        (None, 0.99, 0.1, "slower"),
-        (0.92, 1.09, 0.1, "no difference"),
-        (0.90, 1.09, 0.1, "cannot tell"),
-        (0.92, 1.10001, 0.1, "cannot tell"),
-        (0.92, 1.09, 0.05, "cannot tell"),
-        (0.98, None, 0.1, "cannot tell"),
-        (None, None, 0.1, "cannot tell"),
-    ],
-)
+@cases("measure/verdicts")
 def test_a_verdict_says_what_the_interval_excludes(
     low: float | None, high: float | None, margin: float, expected: Verdict
 ) -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goldens import cases
 from iocurve.foundation.units import (
     format_bytes,
     format_count,
@@ -18,60 +19,17 @@ from iocurve.foundation.units import (
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("0", 0),
-        ("512", 512),
-        ("512B", 512),
-        ("4k", 4096),
-        ("4K", 4096),
-        ("4KiB", 4096),
-        ("4kB", 4000),
-        ("4 TiB", 4 << 40),
-        ("1.5GiB", 3 << 29),
-        ("1.5 GB", 1_500_000_000),
-        ("2p", 2 << 50),
-        ("0.1k", 102),
-    ],
-)
+@cases("foundation/sizes")
 def test_sizes(text: str, size: int) -> None:
     assert parse_bytes(text) == size
 
 
-@pytest.mark.parametrize(
-    ("text", "nanoseconds"),
-    [
-        ("30s", 30_000_000_000),
-        ("250us", 250_000),
-        ("250µs", 250_000),
-        ("1.5ms", 1_500_000),
-        ("7ns", 7),
-        ("10m", 600_000_000_000),
-        ("2h", 7_200_000_000_000),
-        ("1d", 86_400_000_000_000),
-    ],
-)
+@cases("foundation/times")
 def test_times(text: str, nanoseconds: int) -> None:
     assert parse_time_ns(text) == nanoseconds
 
 
-@pytest.mark.parametrize(
-    ("text", "bytes_per_s"),
-    [
-        ("16000Mb", 2_000_000_000),
-        ("16 Gb/s", 2_000_000_000),
-        ("12.5Gbit/s", 1_562_500_000),
-        ("100kbps", 12_500),
-        ("2000MB", 2_000_000_000),
-        ("2000MB/s", 2_000_000_000),
-        ("1907MiB/s", 1907 << 20),
-        ("20MiB", 20 << 20),
-        ("20M", 20 << 20),
-        ("0", 0),
-        ("512B/s", 512),
-    ],
-)
+@cases("foundation/bandwidths")
 def test_bandwidths(text: str, bytes_per_s: int) -> None:
     assert parse_bandwidth(text) == bytes_per_s
 
@@ -137,18 +95,7 @@ def test_any_text_is_a_size_or_refused(text: str) -> None:
         assert parse_bytes(text) >= 0
 
 
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [
-        (0, "0 B"),
-        (1000, "1000 B"),
-        (4096, "4 KiB"),
-        (1536, "1.5 KiB"),
-        (512 << 20, "512 MiB"),
-        (70_310_000_000_000, "63.9 TiB"),
-        (5 << 60, "5120 PiB"),
-    ],
-)
+@cases("foundation/shown_sizes")
 def test_sizes_are_shown_in_the_largest_unit(size: int, text: str) -> None:
     assert format_bytes(size) == text
 
@@ -173,18 +120,6 @@ def test_durations(seconds: float, text: str) -> None:
     assert format_duration(int(seconds * 1e9)) == text
 
 
-@pytest.mark.parametrize(
-    ("value", "digits", "text"),
-    [
-        (0, 6, "0"),
-        (6.093037195636282, 6, "6.09304"),
-        (57_214.8, 6, "57,214.8"),
-        (213_400.4, 4, "213,400"),
-        (1_234_567.8, 6, "1,234,568"),
-        (0.0000966359, 3, "0.0000966"),
-        (-0.0000220525, 3, "-0.0000221"),
-        (512.0, 5, "512"),
-    ],
-)
+@cases("foundation/shown_numbers")
 def test_numbers_are_never_in_scientific_notation(value: float, digits: int, text: str) -> None:
     assert format_number(value, digits) == text

@@ -12,6 +12,7 @@ import pytest
 
 from bench.servers import Server
 from data.synthetic import interval, kind, worker_outcome
+from goldens import Golden, cases
 from iocurve.cli.dialects import run as run_dialect
 from iocurve.dialects.vdbench.command import read_command
 from iocurve.dialects.vdbench.explanation import explain
@@ -192,7 +193,7 @@ def test_a_format_removes_only_names_of_trees(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", ["local", "3", "4.1"])
+@cases("vdbench/operations")
 @pytest.mark.parametrize(
     ("fwd", "expected"),
     [
@@ -471,27 +472,8 @@ def test_the_skew_report_has_file_workloads(tmp_path: Path) -> None:
     assert skew == [["fwd1", "8.00", "50.00", "0.450"], ["fwd2", "8.00", "50.00", "0.450"]]
 
 
-@pytest.mark.parametrize(
-    ("options", "rd", "expected"),
-    [
-        ((), "", [("rd1", ("transfer",))]),
-        (("-cy",), "", [("format_for_rd1", ("remove", "make_directories", "fill")), ("rd1", ("transfer",))]),
-        (("-cy",), ",format=restart", [("format_for_rd1", ("make_directories", "fill")), ("rd1", ("transfer",))]),
-        (("-co",), "", [("format_for_rd1", ("remove", "make_directories", "fill"))]),
-        (("-cn",), ",format=(restart,only)", [("rd1", ("transfer",))]),
-        (("-c",), "", [("format_for_rd1", ("remove",)), ("rd1", ("transfer",))]),
-        (
-            ("-c",),
-            ",format=restart",
-            [("format_for_rd1", ("remove", "make_directories", "fill")), ("rd1", ("transfer",))],
-        ),
-        ((), ",format=clean", [("format_for_rd1", ("remove",))]),
-        ((), ",format=(clean,only)", [("format_for_rd1", ("remove",))]),
-    ],
-)
-def test_options_clean_and_format_file_systems(
-    tmp_path: Path, options: tuple[str, ...], rd: str, expected: list[tuple[str, tuple[str, ...]]]
-) -> None:
+@cases("vdbench/formats")
+def test_options_clean_and_format_file_systems(tmp_path: Path, options: list[str], rd: str, golden: Golden) -> None:
     text = f"fsd=fsd1,anchor=/tmp/x,files=1\nfwd=fwd1,fsd=fsd1\n{RD}{rd}\n"
     (tmp_path / "p").write_text(text, encoding="utf-8")
     engine = Engine()
@@ -499,7 +481,7 @@ def test_options_clean_and_format_file_systems(
     assert made.notes == ()
     printed(made, engine)
     trees = [(plan.name, plan.groups[0].workers[0].tree) for plan in engine.plans]
-    assert [(name, tree and tree.tasks) for name, tree in trees] == expected
+    golden.check([(name, tree and tree.tasks) for name, tree in trees])
 
 
 def test_an_anchor_is_cleaned_once(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fio_machine import HeldMachine
+from goldens import cases
 from iocurve.dialects.vdbench.command import read_command
 from iocurve.dialects.vdbench.explanation import explain
 from iocurve.dialects.vdbench.file_systems import FileSystems, Tree
@@ -58,32 +59,7 @@ def errors(directory: Path, text: str) -> list[str]:
     return [error.text for error in error.value.errors]
 
 
-@pytest.mark.parametrize(
-    ("parameters", "directories", "files", "size", "first"),
-    [
-        ("depth=1,width=1", 1, 10, 40_960, "vdb.1_1.dir/vdb_f0000.file"),
-        ("depth=0", 1, 10, 40_960, "vdb.1_1.dir/vdb_f0000.file"),
-        ("depth=2,width=3,files=100,size=128k", 12, 900, 900 << 17, "vdb.1_1.dir/vdb.2_1.dir/vdb_f0000.file"),
-        ("depth=2,width=3,files=100,size=128k,dist=all", 12, 1200, 1200 << 17, "vdb.1_1.dir/vdb_f0000.file"),
-        ("depth=1,width=900,files=1,size=(4k,75,64k,25)", 900, 900, 17_510_400, "vdb.1_1.dir/vdb_f0000.file"),
-        # Its author states the directories, the files, and 1.710 TiB for the sizes that were drawn.
-        (
-            "width=4,depth=4,files=19500,sizes=(64k,25,128k,25,256k,25,1m,25)",
-            340,
-            4_992_000,
-            1_881_145_344_000,
-            "vdb.1_1.dir/vdb.2_1.dir/vdb.3_1.dir/vdb.4_1.dir/vdb_f0000.file",
-        ),
-        # Of several numbers vdbench uses the first: it made these directories and files.
-        ("width=2,files=(1-64,d)", 2, 2, 8192, "vdb.1_1.dir/vdb_f0000.file"),
-        ("width=2,files=(8-1,d)", 2, 16, 65_536, "vdb.1_1.dir/vdb_f0000.file"),
-        ("width=2,files=(5-2,1)", 2, 10, 40_960, "vdb.1_1.dir/vdb_f0000.file"),
-        ("width=2,files=(3,7)", 2, 6, 24_576, "vdb.1_1.dir/vdb_f0000.file"),
-        ("depth=(2,3),width=2,files=2", 6, 8, 32_768, "vdb.1_1.dir/vdb.2_1.dir/vdb_f0000.file"),
-        ("width=(2,3),files=2", 2, 4, 16_384, "vdb.1_1.dir/vdb_f0000.file"),
-        ("files=2,sizes=(1.1m,0)", 1, 2, 2 * 1_153_433, "vdb.1_1.dir/vdb_f0000.file"),
-    ],
-)  # fmt: skip
+@cases("vdbench/trees")
 def test_a_tree_has_the_directories_and_files_of_vdbench(
     tmp_path: Path, parameters: str, directories: int, files: int, size: int, first: str
 ) -> None:
@@ -202,53 +178,7 @@ def test_workloads_are_explained_in_words(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (f"fsd=f,depth=1\n{FSD}{FWD}{RD}", "fsd=f has no anchor="),
-        (f"fsd=f,anchor=/d/a/b\n{FSD}{FWD}{RD}", "the anchor of fsd=f is within that of fsd=fsd1, /d/a"),
-        (f"fsd=f,anchor=/d/a,files=3\n{FSD}{FWD}{RD}", "fsd=fsd1 and fsd=f have one anchor but different trees"),
-        (
-            f"fsd=f,anchor=/d/b,host=h\n{FSD}{FWD}{RD}",
-            "host= is not supported: an FSD is used by the hosts of its workloads: fwd=…,host=…",
-        ),
-        (
-            f"fsd=f,anchor=/d/b,cleanup=yes\n{FSD}{FWD}{RD}",
-            "cleanup= is not supported: vdbench no longer has it; use format=(clean,only)",
-        ),
-        (
-            f"fsd=f,anchor=/d/b,files=7-9\n{FSD}{FWD}{RD}",
-            "'7-9' is not a number; k, m, g and t stand for 1024, 1024², …",
-        ),
-        (f"fsd=f,anchor=/d/b,size=(1k,50,2k,30)\n{FSD}{FWD}{RD}", "the percentages of sizes add up to 80, not 100"),
-        (f"fsd=f,anchor=/d/b,dist=top\n{FSD}{FWD}{RD}", "'top' is not one of bottom, all"),
-        (f"fsd=f,anchor=/d/b,wss=1g\n{FSD}{FWD}{RD}", "fsd=f: wss=1073741824 is more than its files have, 40960"),
-        (f"{FSD}fwd=fwd1,fsd=nix\n{RD}", "fwd=fwd1: there is no fsd 'nix'"),
-        (f"{FSD}fwd=fwd1\n{RD}", "fwd=fwd1 names no fsd="),
-        (f"{FSD}fwd=read,fsd=fsd1\n{FWD}{RD}", "fwd=read: an operation cannot be the name of a workload"),
-        (f"{FSD}{FWD.strip()},target=fsd1\n{RD}", "fwd=fwd1: target= needs operation=copy or operation=move"),
-        (f"{FSD}fwd=fwd1,fsd=fsd1,operation=move\n{RD}", "fwd=fwd1: operation=move needs target="),
-        (f"{FSD}{FWD.strip()},fileio=(random,delete)\n{RD}", "'delete' is not one of shared"),
-        (f"{FSD}{FWD.strip()},host=h9\n{RD}", "fwd=fwd1: there is no host 'h9'"),
-        (f"{FSD}{FWD}rd=rd1,fwdrate=max,el=10,in=1\n", "rd=rd1 names neither fwd= nor fsd="),
-        (f"{FSD}{FWD}rd=rd1,fwd=fwd7,fwdrate=max,el=10,in=1\n", "rd=rd1: there is no fwd 'fwd7'; did you mean fwd1?"),
-        (f"{FSD}{FWD.strip()},skew=80\n{RD}", "rd=rd1: the skew of its workloads adds up to 80, not 100"),
-        (f"{FSD}{FWD}{RD.strip()},format=complete\n", "format=complete needs no: format=(no,complete)"),
-        (f"{FSD}{FWD}{RD.strip()},format=limited\n", "format=limited needs only: format=(only,limited)"),
-        (
-            f"{FSD.strip()},shared=yes\n{FWD}{RD.strip()},format=yes\n",
-            "rd=rd1: a shared fsd=fsd1 is formatted in two runs",
-        ),
-        (
-            f"{FSD}{FWD}{RD.strip()},fortotalsize=(50%)\n",
-            "rd=rd1: totalsize=50% needs a totalsize= of fsd=fsd1",
-        ),
-        (
-            f"hd=h1\nhd=h2\n{FSD}{FWD.strip()},host=(h1,h2)\n{RD}",
-            "rd=rd1: fwd=fwd1 runs on several hosts and needs an FSD with shared=yes",
-        ),
-    ],
-)
+@cases("vdbench/file_system_errors")
 def test_an_error_is_reported(tmp_path: Path, text: str, expected: str) -> None:
     assert expected in errors(tmp_path, text)
 

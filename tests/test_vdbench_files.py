@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from fio_machine import HeldMachine
+from goldens import cases
 from iocurve.dialects.vdbench.command import read_command
 from iocurve.dialects.vdbench.parameter_file import ParameterFile, check
 from iocurve.dialects.vdbench.read.keywords import TABLE
@@ -239,17 +240,7 @@ def test_loops_run_in_the_order_in_which_they_are_written(tmp_path: Path) -> Non
     ]
 
 
-@pytest.mark.parametrize(
-    ("series", "values"),
-    [
-        ("(1-10,3)", [1, 4, 7, 10]),
-        ("(1-64,d)", [1, 2, 4, 8, 16, 32, 64]),
-        ("(64-1,d)", [64, 32, 16, 8, 4, 2, 1]),
-        ("(64,1,d)", [64, 32, 16, 8, 4, 2, 1]),
-        ("(1k,2k)", [1024, 2048]),
-        ("5", [5]),
-    ],
-)
+@cases("vdbench/series")
 def test_series_of_numbers(tmp_path: Path, series: str, values: list[int]) -> None:
     assert loops(tmp_path, f"io=max,th={series}") == [f"threads={value}" for value in values]
 
@@ -309,17 +300,7 @@ def test_a_rate_of_a_workload_is_beside_the_others(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("said", "ramp_s", "runtime_s", "interval_s"),
-    [
-        ("el=60,in=5", 5, 55, 5),
-        ("el=60,in=5,warmup=15", 15, 60, 5),
-        ("el=60,in=10,warmup=15", 10, 65, 10),
-        ("el=600", 60, 540, 60),
-        ("el=60,in=5,warmup=0", 5, 55, 5),
-        ("in=1", 1, 29, 1),
-    ],
-)
+@cases("vdbench/warm_up")
 def test_the_first_interval_or_the_warm_up_does_not_count(
     tmp_path: Path, said: str, ramp_s: int, runtime_s: int, interval_s: int
 ) -> None:
@@ -371,20 +352,7 @@ def test_five_thousand_definitions_are_looked_at_by_their_differences(tmp_path: 
 # -- workloads ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("said", "random", "percent", "at_end"),
-    [
-        ("", True, 100, "wrap"),
-        ("seekpct=100", True, 100, "wrap"),
-        ("seekpct=random", True, 100, "wrap"),
-        ("seekpct=20", True, 20, "wrap"),
-        ("seekpct=0", False, 0, "wrap"),
-        ("seekpct=seq", False, 0, "wrap"),
-        ("seekpct=.1", False, 0, "wrap"),
-        ("seekpct=eof", False, 0, "stop"),
-        ("seekpct=-1", False, 0, "stop"),
-    ],
-)
+@cases("vdbench/seekpct")
 def test_seekpct(tmp_path: Path, said: str, random: bool, percent: int, at_end: str) -> None:
     (section,) = sections(tmp_path, f"{SDS}wd=wd1,sd=sd1,xf=4k{',' if said else ''}{said}\n{RD}")
     assert section.load.random_percent is not None
@@ -492,26 +460,7 @@ def test_every_error_of_a_file_is_reported_with_its_position(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        (f"{SDS}{WD}rd=rd1,wd=wd1,el=10,in=1\n", "4:1 rd=rd1: iorate= is missing"),
-        (f"{SDS}wd=wd1,sd=sdx\n{RD}", "3:8 wd=wd1: there is no sd 'sdx'; did you mean sd2?"),
-        (f"{SDS}{WD}rd=rd1,wd=w9,io=max\n", "4:8 rd=rd1: there is no wd 'w9'"),
-        (f"sd=sd1,lun=/d/a,size=1g\nsd=sd1,lun=/d/b,size=1g\n{WD}{RD}", "2:1 sd=sd1 is defined twice"),
-        (f"{SDS}{WD}rd=rd1,wd=wd1,io=max,sd=(sd1, sd2)\n", "')' is missing"),
-        (f"showlba=yes\n{SDS}{WD}{RD}", "1:1 showlba= is not supported: iocurve does not trace block addresses"),
-        (SDS, "there is nothing to run"),
-        ("rd=rd1,sd=single,io=max\n", "there is nothing to run"),
-        (f"{SDS}{WD}rd=rd1,wd=wd1,ma=3\n", "4:15 'ma' is ambiguous: maxdata or maxdataread or maxdatawritten"),
-        (
-            f"{SDS}wd=wd1,sd=sd1,skew=50\nwd=wd2,sd=sd2,skew=40\nrd=rd1,wd=*,io=9,el=9,in=1\n",
-            "the skew= of the workloads",
-        ),
-        (f"{SDS}{WD}rd=rd1,wd=wd1,io=max,th=(1-100000000,1)\n", "a list can have at most 100000 values"),
-        (f"{SDS}{WD}rd=rd1,wd=wd1,io=max,th=(1-999,1),xf=(1k-999k,1k)\n", "4:1 the limit of 100000 runs is exceeded"),
-    ],
-)
+@cases("vdbench/errors")
 def test_errors(tmp_path: Path, text: str, error: str) -> None:
     assert any(error in found for found in refused(tmp_path, text))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fio_machine import HeldMachine
+from goldens import cases
 from iocurve.dialects.vdbench.command import read_command
 from iocurve.dialects.vdbench.parameter_file import ParameterFile
 from iocurve.engine.derived import block_bytes_max
@@ -37,22 +38,7 @@ def around(made: ParameterFile) -> tuple[bool, bool] | None:
     return (verify.map.before_write, verify.map.after_write) if verify and verify.map else None
 
 
-@pytest.mark.parametrize(
-    ("general", "option", "expected"),
-    [
-        ("", (), None),
-        ("", ("-v",), (True, False)),
-        ("", ("-vr",), (True, True)),
-        ("", ("-vw",), (False, False)),
-        ("", ("-vrwt",), (False, True)),
-        ("", ("-j",), (True, False)),
-        ("", ("-jmn2",), (True, True)),
-        ("validate=yes\n", (), (True, False)),
-        ("validate=(read_after_write,no_preread)\n", (), (False, True)),
-        ("validate=no\n", (), None),
-        ("journal=(yes,noflush)\n", (), (True, False)),
-    ],
-)
+@cases("vdbench/read_around")
 def test_what_is_read_around_a_write(
     tmp_path: Path, general: str, option: tuple[str, ...], expected: tuple[bool, bool] | None
 ) -> None:
@@ -71,29 +57,7 @@ def test_a_block_is_what_divides_all_transfers_and_each_sd_has_a_map(tmp_path: P
     assert paths == [("/d/sd1.iocurve-map",), ("/j/sd2.iocurve-map",)]
 
 
-@pytest.mark.parametrize(
-    ("text", "option", "expected"),
-    [
-        (SD + REST, "-vc", "-vc is not supported: vdbench itself no longer has it; -jr continues with a journal"),
-        (
-            SD + REST,
-            "-jri",
-            "-ji is not supported: a recovery accepts the old and the new content of a write that was in flight",
-        ),
-        (SD + REST, "-jrs", "-js is not supported: a recovery reads every block that was written"),
-        (SD + REST, "-vx", "-v: 'x' is not one of r, 2, w, t, q, c"),
-        ("validate=maybe\n" + SD + REST, "-s", "p:1:1: validate: 'maybe' is not one of no, yes, readafterwrite"),
-        ("journal=r\n" + SD + REST, "-l9", "p:1:1: a journal can be recovered only once; remove -l and loop="),
-        (SD + "sd=sd2,lun=/d/a\n" + REST, "-v", "p:1:1: sd=sd1: another SD has the same lun"),
-        ("sd=sd1,lun=/d/a,size=1g,offset=100\n" + REST, "-v", "p:1:1: sd=sd1: with data validation offset= and align="),
-        (SD + REST.replace("xf=8k", "stride=8k"), "-v", "p:2:15: stride= is not supported with data validation"),
-        (
-            "formatsds=yes\n" + SD + REST,
-            "-jr",
-            "p:1:1: formatsds=yes would overwrite the data that the journal verifies",
-        ),
-    ],
-)
+@cases("vdbench/not_validated")
 def test_what_cannot_be_validated_is_refused(tmp_path: Path, text: str, option: str, expected: str) -> None:
     with pytest.raises(DialectError) as error:
         prepared(tmp_path, text, option)
@@ -230,42 +194,7 @@ FWD = "fwd=fwd1,fsd=fsd*,operation=read,xfersize=4k\n"
 FILES_RD = "rd=rd1,fwd=fwd1,fwdrate=max,elapsed=2,interval=1"
 
 
-@pytest.mark.parametrize(
-    ("text", "option", "expected"),
-    [
-        (FSD + FWD + FILES_RD, "-v", []),
-        (FSD + FWD + FILES_RD, "-jn", []),
-        (FSD + FWD + FILES_RD, "-jr", []),
-        (
-            FSD + FWD + FILES_RD + ",format=restart",
-            "-jr",
-            ["rd=rd1: format= and journal recovery are mutually exclusive"],
-        ),
-        (
-            "host=one,system=localhost\nhost=two,system=localhost\n"
-            + FSD.replace("/d/tree", "/d/tree,shared=yes")
-            + FWD
-            + FILES_RD,
-            "-j",
-            ["fsd=fsd1: journals of an FSD with shared=yes on several hosts are not supported"],
-        ),
-        (
-            FSD + FSD.replace("fsd1", "fsd2") + FWD + FILES_RD,
-            "-v",
-            ["/d/tree is the anchor of several FSDs; data validation needs separate anchors"],
-        ),
-        (
-            FSD + FWD + FILES_RD + ",forwidth=(2,4)",
-            "-v",
-            ["rd=rd1: data validation needs the same directories, files and sizes in all runs"],
-        ),
-        (
-            FSD + FWD.replace("xfersize", "fileio=(random,shared),xfersize") + FILES_RD,
-            "-v",
-            ["fwd=fwd1: fileio=(random,shared) is not supported with data validation"],
-        ),
-    ],
-)
+@cases("vdbench/validated")
 def test_file_systems_are_validated_and_what_cannot_be_is_refused(
     tmp_path: Path, text: str, option: str, expected: list[str]
 ) -> None:

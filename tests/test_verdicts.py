@@ -8,6 +8,7 @@ import pytest
 
 from data import synthetic
 from data.synthetic import capped, kind, outcome, plan, result, worker_outcome, worker_plan
+from goldens import cases
 from iocurve.analysis.fingerprints import Response, connection_verdict
 from iocurve.analysis.level_changes import levels
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, next_steps
@@ -157,20 +158,7 @@ def course(rates: list[int]) -> list[IntervalOutcome]:
 BURST = NFS.replace(caps=caps({"iops": 1000}, Burst(iops=3000, credits=2000)))
 
 
-@pytest.mark.parametrize(
-    ("iops", "rates", "code", "text"),
-    [
-        (3000, [3000] * 8, "burst_iops", "at the burst limit of 3,000 IOPS, which holds while credits last"),
-        (
-            2000,
-            [3000] * 4 + [2000] + [1000] * 4,
-            "burst_credits",
-            "burst credits ran out 4 s into the measured time: "
-            "3,000 IOPS before, 1,000 after, at the baseline of 1,000",
-        ),
-        (1000, [1000] * 8, "burst_credits", "at the baseline of 1,000 IOPS: the burst credits are spent"),
-    ],
-)
+@cases("analysis/credits")
 def test_burst_credits_are_told_with_their_time(iops: int, rates: list[int], code: str, text: str) -> None:
     found = limit_of(point(iops, intervals=course(rates)), BURST)
     assert found is not None
@@ -195,18 +183,7 @@ def test_a_volume_tells_all_of_its_limits() -> None:
     assert facts.latency_mean_ns == 2 * MILLISECOND_NS
 
 
-@pytest.mark.parametrize(
-    ("target", "gain"),
-    [
-        ("volume:azure-files-v1?quota=1TiB", 102),
-        ("volume:azure-files-v1?quota=100TiB", 0),
-        ("volume:anf-premium?quota=2TiB", 64),
-        ("volume:anf-premium?quota=70TiB", 20),
-        ("volume:anf-premium?quota=80TiB", 0),
-        ("volume:anf-flexible?quota=4TiB", 0),
-        ("volume:azure-files-v2?quota=1TiB&throughput=500MiB", 0),
-    ],
-)
+@cases("analysis/tebibyte")
 def test_a_tebibyte_more_is_worth_what_the_formula_says(target: str, gain: int) -> None:
     assert facts_of(VolumeTarget.of(target)).next_tib_bytes_per_s == gain * MIB
 
@@ -333,24 +310,14 @@ def test_others_that_fill_the_idle_time_saturate_no_machine(waited: float, code:
     assert found.code == code
 
 
-@pytest.mark.parametrize(
-    ("shares", "found"),
-    [
-        ({"own_share": 0.17, "target_share": 0.69, "thread_delay_share": 0.43}, ("machine", "possible")),
-        ({"own_share": 0.17, "target_share": 0.69, "thread_delay_share": 0.2}, ("depth", "possible")),
-        (
-            {"own_share": 0.1, "target_share": 0.3, "others_share": 0.46, "thread_delay_share": 0.2},
-            ("depth", "possible"),
-        ),
-    ],
-)
+@cases("analysis/busy")
 def test_a_machine_that_is_nearly_busy_is_possibly_the_limit_where_threads_wait(
-    shares: dict[str, float], found: tuple[str, str]
+    shares: dict[str, float], found: list[str]
 ) -> None:
     """The first row is nfs-ganesha on a machine of two processors."""
     verdict = verdict_of(point(950_000, machine=QUIET.replace(busy_share=0.88, **shares)), NFS)
     assert verdict is not None
-    assert (verdict.code, verdict.confidence) == found
+    assert [verdict.code, verdict.confidence] == found
 
 
 def test_the_page_cache_is_named_where_storage_moved_nothing() -> None:

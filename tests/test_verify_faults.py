@@ -13,6 +13,7 @@ import pytest
 
 from bench.servers import IOCURVE, Server
 from bench.servers import volume as serve
+from goldens import cases
 from iocurve.dialects.fio.command import parsed, read_command
 from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.native.command import prepare as prepare_native
@@ -295,18 +296,7 @@ def test_faults_are_written_in_two_ways(tmp_path: Path) -> None:
     assert VolumeSpec(export=(spec_of({}),)).faults() is None
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"fault": ["flip-bits"]}, "--fault: there is no fault 'flip-bits'; did you mean flip-bit?"),
-        ({"fault": ["xyz"]}, "--fault: there is no fault 'xyz'; choose from flip-bit, torn-write"),
-        ({"fault": ["eio=2"]}, "--fault: eio=2: the rate is a probability above 0 and at most 1, as in eio=0.001"),
-        ({"fault": ["eio="]}, "--fault: eio=: the rate is a probability"),
-        ({"fault": ["eio=nan"]}, "--fault: eio=nan: the rate is a probability"),
-        ({"fault": ["eio,eio=0.1"]}, "--fault: eio is there twice"),
-        ({"fault_log": "x"}, "--fault-log: there are no faults to log; name some with fault"),
-    ],
-)
+@cases("volume/refused_faults")
 def test_what_is_no_fault_is_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(DialectError) as raised:
         volume_of([spec_of({})], settings)

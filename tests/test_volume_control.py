@@ -26,6 +26,7 @@ from rich.console import Console
 
 from bench.servers import IOCURVE, Server
 from bench.servers import volume as serve
+from goldens import cases
 from iocurve.cli.commands import run
 from iocurve.foundation.errors import DialectError, TargetError
 from iocurve.foundation.units import GIB, MIB, SECOND_NS, TIB
@@ -528,29 +529,7 @@ def test_a_directory_that_others_may_write_is_not_used(
     assert "other users may write there" in ran.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "text"),
-    [
-        (("serve", "--profile", "anf-ultra", "--unlimited"), 2, "--profile and --unlimited: choose one"),
-        (("serve", "--profile", "gold"), 2, "there is no profile 'gold'; there are anf-flexible, "),
-        (("serve", "--profile", "anf-ulta"), 2, "there is no profile 'anf-ulta'; did you mean anf-ultra?"),
-        (("serve", "--profile", "anf-premium", "--quota", "1GiB"), 2, "is not within 50 GiB to 100 TiB"),
-        (("serve", "--export", "/a:quota"), 2, "'quota' is not key=value"),
-        (("serve", "--export", "/a:colour=9"), 2, "--export /a:colour=9: colour: there is no such key"),
-        (("serve", "--speed", "9"), 2, "'9' is not a fraction such as 2%, 0.02 or 1/50"),
-        (("serve", "--export", "/a", "--export", "/a/"), 2, "there are two exports /a/"),
-        (("serve", "--export", "/a", "--quota", "1TiB"), 2, "--quota with --export: settings follow the path"),
-        (("serve", "--export", "/a", "--unlimited"), 2, "the profile with --export: settings follow the path"),
-        (("serve", "--config", "/nowhere.toml"), 2, "--config /nowhere.toml: "),
-        (("serve", "--iops", "0"), 2, 'Invalid value "0" for --iops. Must be >= 1 (iocurve volume serve --help)'),
-        (("serve", "--throughput", "0"), 2, "--throughput: '0' is too small"),
-        (("serve", "--port", "70000"), 2, 'Invalid value "70000" for --port. Must be <= 65535'),
-        (("stats", "999999"), 2, "no volume answers at"),
-        (("stats", "frob"), 2, "'frob' does not name a volume"),
-        (("set", "--quota", "1TiB"), 2, "no volume is running on this machine; start one with"),
-        (("set",), 2, "nothing to set"),
-    ],
-)
+@cases("volume/control_errors")
 def test_errors_are_reported(arguments: tuple[str, ...], status: int, text: str) -> None:
     ran = iocurve("volume", *arguments)
     assert ran.returncode == status, ran.stderr

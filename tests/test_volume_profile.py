@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from goldens import cases
 from iocurve.foundation.errors import DialectError
 from iocurve.foundation.units import GIB, MIB, TIB
 from iocurve.machine.files import memory_available
@@ -273,39 +274,7 @@ def test_every_profile_is_complete_and_cites_its_figures() -> None:
         assert len(cited) == len(profile.load(name).sources), "a page that nothing cites"
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("title = 1", "t: title: expected a string, got an integer$"),
-        ('title = "x"\nspeed = 3', "t: speed: there is no such key$"),
-        ('title = "x"\n[iops]\nbase = "many"\nsource = "s"', "t: iops.base: expected an integer, got a string$"),
-        ("title", "t: this is not TOML: Expected '=' after a key"),
-        ('title = "x"\n[iops]\nbase = -1', "t: iops.base: expected an integer >= 0$"),
-        ('title = "x"\n[iops]\nbase = 1\nsource = "s"', r"t: iops: there is no \[sources.s\]$"),
-        ('title = "x"\n[burst_iops]\ncredits_for_s = 1', "t: burst_iops: a burst needs iops to go beyond$"),
-        (
-            'title = "x"\n[latency_us.distribution]\nkind = "lognormal"\nmedian_us = 9\np99_us = 8',
-            "t: latency_us.distribution.p99_us: must not be below median_us$",
-        ),
-        (
-            'title = "x"\n[latency_us.distribution]\nkind = "normal"',
-            "t: latency_us.distribution.kind: there is no 'normal'; choose one of: exponential, lognormal$",
-        ),
-        (
-            'title = "x"\n[parallelism]\nservers = 0\nservice_us = 1',
-            "t: parallelism.servers: expected an integer >= 1$",
-        ),
-        (
-            'title = "x"\n[parallelism]\nservers = 1\nservice_us = nan',
-            "t: parallelism.service_us: expected a number above 0, at most 3600000000$",
-        ),
-        (
-            "[iops]\nterms = [{per_gib = 1}, {per_gb = 1}]\nat_mots = 1",
-            r"t: iops.terms.1.per_gb: there is no such key; did you mean per_gib\?; "
-            r"iops.at_mots: there is no such key; did you mean at_most\?; title: missing$",
-        ),
-    ],
-)
+@cases("volume/profile_errors")
 def test_errors_in_a_profile_have_their_path(text: str, reason: str) -> None:
     with pytest.raises(DialectError, match=f"^{reason}"):
         profile.parse(text, "t")

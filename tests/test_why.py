@@ -15,6 +15,7 @@ import pytest
 
 from data import synthetic
 from data.synthetic import kind, outcome, worker_outcome, worker_plan
+from goldens import cases
 from iocurve.analysis.fingerprints import Response
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, Experiment, Limit, kind_of, limit
 from iocurve.analysis.limits import verdict_of
@@ -354,20 +355,7 @@ def ratio(value: float, spread: float = 0.0) -> Response:
     return Response("twice the depth", base, other)
 
 
-@pytest.mark.parametrize(
-    ("expects", "value", "spread", "outcome"),
-    [
-        ("more", 1.9, 0.0, "confirmed"),
-        ("more", 1.2, 0.0, "confirmed"),
-        ("more", 1.0, 0.0, "refuted"),
-        ("more", 1.3, 0.9, "not told"),
-        ("more", 1.0, 0.9, "not told"),
-        ("same", 1.0, 0.0, "confirmed"),
-        ("same", 1.9, 0.0, "refuted"),
-        ("same", 0.5, 0.0, "not told"),
-        ("same", 1.0, 0.9, "not told"),
-    ],
-)
+@cases("analysis/experiments")
 def test_an_experiment_confirms_or_refutes(
     expects: Literal["more", "same"], value: float, spread: float, outcome: str
 ) -> None:
