@@ -109,7 +109,7 @@ def test_no_chart_and_no_table_has_scientific_notation(scale: float) -> None:
     ]
     chart = charts.latency_curve(dots, [])
     assert not [text for text in texts(chart) if SCIENTIFIC.search(text)]
-    bars = [charts.GroupBar("a", "read", 12_345_678 * scale, 40_000_000_000)]
+    bars = [charts.Bar("a", "read", 12_345_678 * scale, p99_ns=40_000_000_000)]
     assert not [text for text in texts(charts.grouped(bars, "IOPS", [])) if SCIENTIFIC.search(text)]
 
 
@@ -246,7 +246,7 @@ def test_loads_without_axes_are_bars_by_unit_and_their_course_is_folded() -> Non
 
 
 def _bars(chart: dict[str, Any]) -> list[Any]:
-    return [row["mix"] for values in chart["datasets"].values() for row in values if "kind" in row]
+    return [row["place"] for values in chart["datasets"].values() for row in values if "series" in row]
 
 
 def test_reads_and_writes_of_different_targets_are_not_stacked() -> None:

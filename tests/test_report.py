@@ -61,7 +61,7 @@ def test_the_tables_have_the_exact_figures() -> None:
 def test_each_chart_draws_every_point() -> None:
     mix, throughput, curve, sides = (figure.charts[0] for figure in figures(read(synthetic.envelope())))
     assert [len(_rows(chart)) for chart in (mix, throughput, curve, sides)] == [8, 8, 32, 16]
-    assert {row["kind"] for row in _rows(mix)} == {"read", "write"}
+    assert {row["series"] for row in _rows(mix)} == {"read", "write"}
     assert _color_domain(mix) == ["read", "write"]
     assert _color_domain(curve) == ["nconnect 1", "nconnect 8"]
 

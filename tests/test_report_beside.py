@@ -227,7 +227,7 @@ def advised(*, takes_turns: bool = True) -> Result:
 
 def test_each_load_is_green_yellow_or_red_by_its_measured_gain() -> None:
     (family,) = read(advised()).families
-    cells = {(cell.row, cell.depth): cell.verdict for cell in advice_cells(gains.pairs(family.members))}
+    cells = {(cell.place, int(cell.series)): cell.verdict for cell in advice_cells(gains.pairs(family.members))}
     assert cells == {
         ("read 4 KiB", 1): "slower",
         ("write 4 KiB", 1): "no difference",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Self
 
 import msgspec
-from msgspec.structs import replace
 
 from iocurve.analysis import Reading
 from iocurve.analysis.families import MeasuredPoint, PointFamily
@@ -18,7 +18,7 @@ from iocurve.engine.plan import FLUSH_KINDS, METADATA_KINDS, FixedBlocks
 from iocurve.foundation.units import MIB, UNKNOWN_TEXT, capitalised
 from iocurve.report import charts
 from iocurve.report.charts import CapLine, Chart, PublishedMark
-from iocurve.report.table import LIMITED_BY, Cell, Nanoseconds, Table, limit_cell
+from iocurve.report.table import LIMITED_BY, Cell, Nanoseconds, Table, decimal, limit_cell
 from iocurve.result.document import Point, Result, TargetFacts
 from iocurve.result.paired import margin_text
 from iocurve.result.summary import Summary, Totals
@@ -38,6 +38,13 @@ class ReportFigure(msgspec.Struct, frozen=True):
     is_folded: bool = False
     """Closed on the page until a reader opens it."""
 
+    @classmethod
+    def of(
+        cls, title: str, *sentences: str, charts: Sequence[Chart] = (), table: Table, prefix: str = "", name: str = ""
+    ) -> Self:
+        """A figure with sentences as its caption; its slug is of ``prefix`` and ``name``, by default the title."""
+        return cls(slug(f"{prefix} {name or title}"), title, caption(*sentences), tuple(charts), table)
+
 
 # ---- cells
 
@@ -54,14 +61,23 @@ def cpu(summary: Summary) -> str:
     return "" if used is None else f"{used:.2f}"
 
 
-def kind_cell(summary: Summary, kind: str, cell: Callable[[Totals], Cell]) -> Cell:
-    """The cell of one kind of operation; a dash where the point has none of that kind."""
-    return cell(summary.kinds[kind]) if kind in summary.kinds else "–"
+FIGURES: Mapping[str, Callable[[Totals], Cell]] = {
+    "IOPS": lambda totals: count(totals.iops),
+    "MiB/s": lambda totals: decimal(totals.mib_per_s),
+    "entries/s": lambda totals: count(totals.entries_per_s) if totals.entries_per_s else "",
+    "mean": lambda totals: Nanoseconds(totals.latency.mean_ns),
+    "p50": lambda totals: Nanoseconds(totals.latency.percentile(50)),
+    "p99": lambda totals: Nanoseconds(totals.latency.percentile(99)),
+    "p99.9": lambda totals: Nanoseconds(totals.latency.percentile(99.9)),
+    "max": lambda totals: Nanoseconds(totals.latency.max_ns),
+    "errors": lambda totals: f"{totals.errors:,}",
+}
+"""The columns of figures, and the cell that operations have in each."""
 
 
-def percentile(percent: float) -> Callable[[Totals], Nanoseconds]:
-    """Makes a cell with a percentile of the latency."""
-    return lambda totals: Nanoseconds(totals.latency.percentile(percent))
+def cells(totals: Totals | None, *columns: str) -> list[Cell]:
+    """The cells of some operations in columns of ``FIGURES``; dashes where there are no such operations."""
+    return [FIGURES[name](totals) if totals else "–" for name in columns]
 
 
 def ratio(measured: MeasuredPoint, base: MeasuredPoint) -> str:
@@ -70,14 +86,24 @@ def ratio(measured: MeasuredPoint, base: MeasuredPoint) -> str:
     return gain.full_text if gain else ""
 
 
-def gain_bar(group: str, series: str, measured: MeasuredPoint, base: MeasuredPoint) -> list[charts.GainBar]:
+def gain_bar(place: str, series: str, measured: MeasuredPoint, base: MeasuredPoint) -> list[charts.JudgedBar]:
     """The bar of a gain; none where points were measured once."""
     gain = gain_of(measured, base)
     if gain is None or not measured.point.turns:
         return []
-    low, high = gain.figure.low, gain.figure.high
-    bar = charts.GainBar(group, series, gain.ratio, low, high, gain.verdict, gain.full_text, bool(gain.disturbance))
-    return [replace(bar, margin=gain.figure.margin)]
+    return [
+        charts.JudgedBar(
+            place,
+            series,
+            gain.ratio,
+            low=gain.figure.low,
+            high=gain.figure.high,
+            verdict=gain.verdict,
+            text=gain.full_text,
+            is_disturbed=bool(gain.disturbance),
+            margin=gain.figure.margin,
+        )
+    ]
 
 
 BARS_CAPTION = "Error bars are 95 % intervals."
@@ -88,12 +114,12 @@ GAIN_CAPTION = (
 DISTURBED_CAPTION = "* disturbed by other work on this machine, also when measured again."
 
 
-def bars_caption(bars: Iterable[charts.MixBar | charts.GroupBar | charts.DepthBar]) -> str:
+def bars_caption(bars: Iterable[charts.Bar]) -> str:
     """Says what the error bars of rates mean; empty without error bars."""
     return BARS_CAPTION if any(bar.low is not None for bar in bars) else ""
 
 
-def gain_caption(bars: Sequence[charts.GainBar]) -> str:
+def gain_caption(bars: Sequence[charts.JudgedBar]) -> str:
     """Says what the error bars and the marks of gains mean; empty without gains."""
     if not bars:
         return ""
@@ -129,6 +155,14 @@ def bounds(member: MeasuredPoint, unit: str, kind: str | None = None) -> tuple[f
     return figure.low / scale, figure.high / scale
 
 
+def rate_bar(
+    place: str, series: str, totals: Totals, unit: str, interval: tuple[float | None, float | None] = (None, None)
+) -> charts.Bar:
+    """The bar of a rate with its interval."""
+    p50_ns, p99_ns = (totals.latency.percentile(percent) for percent in (50, 99))
+    return charts.Bar(place, series, rate(totals, unit), p50_ns, p99_ns, *interval)
+
+
 # ---- limits in charts
 
 
@@ -138,6 +172,13 @@ def caps(members: Iterable[MeasuredPoint], reading: Reading, unit: str) -> list[
     targets = {name: facts for point in points for name, facts in targets_of(point, reading.result).items()}
     blocks = {block_bytes(point) for point in points}
     return charts.caps(targets, unit, blocks.pop() if len(blocks) == 1 else 0)
+
+
+def drawn_caps(family: PointFamily, reading: Reading, unit: str, highest: float) -> tuple[list[CapLine], str]:
+    """The limits of a family that are near its highest rate, and a caption of them and of those far above."""
+    found = caps(family.members, reading, unit)
+    near = charts.within_sight(found, highest)
+    return near, cap_caption(found, near, target_of(family, reading))
 
 
 def targets_of(point: Point, result: Result) -> dict[str, TargetFacts]:

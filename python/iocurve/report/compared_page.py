@@ -72,10 +72,10 @@ def _changes(compared: Compared) -> Iterator[ReportFigure]:
             yield ReportFigure(slug(title), title, caption, (chart,), shown)
 
 
-def _change(compared: Compared, one: Difference) -> charts.Change:
+def _change(compared: Compared, one: Difference) -> charts.JudgedBar:
     name, change, verdict = _row(compared, one)
-    text = f"{change}, {verdict}"
-    return charts.Change(name, one.change_percent, one.low_percent, one.high_percent, one.verdict, text)
+    low, high, text = one.low_percent, one.high_percent, f"{change}, {verdict}"
+    return charts.JudgedBar(name, "", one.change_percent, low=low, high=high, verdict=one.verdict, text=text)
 
 
 def _row(compared: Compared, one: Difference) -> tuple[str, str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iocurve.analysis import Reading, gains, load_names, published
+from iocurve.analysis import Reading, gains, published
 from iocurve.analysis.families import GRID_AXES, MeasuredPoint, PointFamily
 from iocurve.analysis.gains import Pair
 from iocurve.analysis.load_names import COMPARED_AXES, RateUnit, point_unit
@@ -16,29 +16,28 @@ from iocurve.report.cells import (
     ReportFigure,
     bars_caption,
     bounds,
-    cap_caption,
     caps,
     caption,
+    cells,
     count,
+    drawn_caps,
     far_cap_caption,
     far_caption,
     gain_bar,
     gain_caption,
     last_cells,
     near_and_far,
-    percentile,
     published_marks,
     rate,
+    rate_bar,
     rate_unit,
     ratio,
     series_name,
-    slug,
     target_of,
     targets_of,
 )
 from iocurve.report.charts import Chart
-from iocurve.report.loads import mix_bars
-from iocurve.report.table import LIMITED_BY, Cell, Nanoseconds, Table, decimal
+from iocurve.report.table import LIMITED_BY, Cell, Nanoseconds, Table
 from iocurve.result.paired import MARGIN, margin_text
 from iocurve.result.reference import Reference
 
@@ -57,33 +56,33 @@ def grid(family: PointFamily, reading: Reading) -> ReportFigure:
     unit = rate_unit(family)
     series_axis = next((axis for axis in COMPARED_AXES if family.varies(axis)), None)
     bars = [
-        _bar(_place(family, member, series_axis), series_name(member, series_axis), member, unit)
+        rate_bar(
+            _place(family, member, series_axis),
+            series_name(member, series_axis),
+            member.summary,
+            unit,
+            bounds(member, unit),
+        )
         for member in family.members
     ]
     marks = published_marks(family, reading, unit, lambda member: _place(family, member, series_axis), series_axis)
     highest = max(bar.value for bar in bars)
     near, far = near_and_far(marks, highest)
-    limits = caps(family.members, reading, unit)
-    drawn = charts.within_sight(limits, highest)
+    drawn, limits = drawn_caps(family, reading, unit, highest)
     base, ratios = _gain_bars(family, series_axis)
-    return ReportFigure(
-        slug=slug(f"{family.name} {unit}"),
-        title=f"{family.subject}: {unit}",
-        caption=caption(
-            sentence(family.fixed),
-            cap_caption(limits, drawn, target_of(family, reading)),
-            far_caption(far),
-            gain_caption(ratios) or bars_caption(bars),
-        ),
-        charts=(charts.grouped(bars, unit, drawn, near), *([charts.gains(ratios, base)] if ratios else [])),
+    return ReportFigure.of(
+        f"{family.subject}: {unit}",
+        *(sentence(family.fixed), limits, far_caption(far), gain_caption(ratios) or bars_caption(bars)),
+        charts=[charts.grouped(bars, unit, drawn, near), *([charts.gains(ratios, base)] if ratios else [])],
         table=_grid_table(family, series_axis),
+        name=f"{family.name} {unit}",
     )
 
 
-def _gain_bars(family: PointFamily, series_axis: str | None) -> tuple[str, list[charts.GainBar]]:
+def _gain_bars(family: PointFamily, series_axis: str | None) -> tuple[str, list[charts.JudgedBar]]:
     """The name of the first series, and the gains of the others over it, load by load."""
     first: dict[str, MeasuredPoint] = {}
-    found: list[charts.GainBar] = []
+    found: list[charts.JudgedBar] = []
     if series_axis is None:
         return "", found
     for member in family.members:
@@ -92,11 +91,6 @@ def _gain_bars(family: PointFamily, series_axis: str | None) -> tuple[str, list[
         if member is not base:
             found += gain_bar(place, series_name(member, series_axis), member, base)
     return series_name(family.members[0], series_axis), found
-
-
-def _bar(group: str, series: str, member: MeasuredPoint, unit: str) -> charts.GroupBar:
-    p99_ns = member.summary.latency.percentile(99)
-    return charts.GroupBar(group, series, rate(member.summary, unit), p99_ns, *bounds(member, unit))
 
 
 def _place(family: PointFamily, member: MeasuredPoint, series_axis: str | None) -> str:
@@ -123,9 +117,7 @@ def _grid_table(family: PointFamily, series_axis: str | None) -> Table:
             (
                 place,
                 series_name(member, series_axis),
-                count(member.summary.iops),
-                decimal(member.summary.mib_per_s),
-                *(percentile(percent)(member.summary) for percent in (50.0, 99.0)),
+                *cells(member.summary, "IOPS", "MiB/s", "p50", "p99"),
                 ratio(member, base) if member is not base else "",
                 *last_cells(member),
             )
@@ -153,22 +145,28 @@ def comparisons(reading: Reading) -> list[ReportFigure]:
 def _comparison(title: str, families: Sequence[PointFamily], axis: str, reading: Reading) -> ReportFigure:
     unit = rate_unit(families[0])
     common = _common_places(families, axis)
-    bars = [_bar(place, name, member, unit) for place, at in common.items() for name, member in at.items()]
+    bars = [
+        rate_bar(place, name, member.summary, unit, bounds(member, unit))
+        for place, at in common.items()
+        for name, member in at.items()
+    ]
     limits = caps([member for at in common.values() for member in at.values()], reading, unit)
     drawn = charts.within_sight(limits, max((bar.value for bar in bars), default=0))
-    first, *others = (family.subject for family in families)
+    names = [family.subject for family in families]
     ratios = [
-        bar for place, at in common.items() for name in others for bar in gain_bar(place, name, at[name], at[first])
+        bar
+        for place, at in common.items()
+        for name in names[1:]
+        for bar in gain_bar(place, name, at[name], at[names[0]])
     ]
-    return ReportFigure(
-        slug=slug(title),
-        title=title,
-        caption=caption("Only loads that were measured in all of them.", gain_caption(ratios) or bars_caption(bars)),
-        charts=(
+    return ReportFigure.of(
+        title,
+        *("Only loads that were measured in all of them.", gain_caption(ratios) or bars_caption(bars)),
+        charts=[
             *([charts.grouped(bars, unit, drawn)] if bars else []),
-            *([charts.gains(ratios, first)] if ratios else []),
-        ),
-        table=_comparison_table([family.subject for family in families], common, axis, unit),
+            *([charts.gains(ratios, names[0])] if ratios else []),
+        ],
+        table=_comparison_table(names, common, axis, unit),
     )
 
 
@@ -186,11 +184,10 @@ def _comparison_table(
     names: Sequence[str], common: dict[str, dict[str, MeasuredPoint]], axis: str, unit: RateUnit
 ) -> Table:
     first, *others = names
-    number = decimal if unit == "MiB/s" else count
     rows = [
         (
             place,
-            *(number(rate(at[name].summary, unit)) for name in names),
+            *(cell for name in names for cell in cells(at[name].summary, unit)),
             *(ratio(at[name], at[first]) for name in others),
         )
         for place, at in common.items()
@@ -217,21 +214,22 @@ def advice_table(family: PointFamily) -> ReportFigure:
         f"mean {{unit}}, nconnect {many}",
         "verdict",
     )
-    return ReportFigure(
-        slug=slug(f"{family.name} advice"),
-        title=family.title or f"Where nconnect {many} pays",
-        caption=ADVICE_CAPTION.format(margin=margin_text(pairs[0].gain.figure.margin if pairs else MARGIN)),
-        charts=(charts.advice(advice_cells(pairs)),),
+    return ReportFigure.of(
+        family.title or f"Where nconnect {many} pays",
+        ADVICE_CAPTION.format(margin=margin_text(pairs[0].gain.figure.margin if pairs else MARGIN)),
+        charts=[charts.advice(advice_cells(pairs))],
         table=Table.of(columns, list(map(_advice_row, pairs)), text_columns=2),
+        name=f"{family.name} advice",
     )
 
 
-def advice_cells(pairs: Sequence[Pair]) -> list[charts.AdviceCell]:
+def advice_cells(pairs: Sequence[Pair]) -> list[charts.JudgedBar]:
     """The cells of the coloured table."""
     return [
-        charts.AdviceCell(
-            row=gains.kind_and_block(pair.few),
-            depth=int(pair.few.axis("depth")),
+        charts.JudgedBar(
+            gains.kind_and_block(pair.few),
+            f"{pair.few.axis('depth'):g}",
+            pair.gain.ratio,
             verdict=pair.gain.verdict,
             text="/".join(
                 [
@@ -284,12 +282,11 @@ def _published_table(reference: Reference, found: Sequence[PublishedComparison],
         if (part := reference.charts_only.get(family.name))
         for member in family.members
     ]
-    return ReportFigure(
-        slug=slug(f"published {reference.name}"),
-        title=f"Beside published figures: {reference.title}",
-        caption=_published_caption(reference, found, reading),
-        charts=(),
+    return ReportFigure.of(
+        f"Beside published figures: {reference.title}",
+        _published_caption(reference, found, reading),
         table=Table.of(columns, rows, text_columns=2),
+        name=f"published {reference.name}",
     )
 
 
@@ -346,13 +343,11 @@ def beside_each_other(reading: Reading) -> list[ReportFigure]:
     if not singles:
         return []
     drawn = [_single_chart(unit, singles, reading) for unit in ("IOPS", "MiB/s") if len(singles) <= BARS_MAX]
+    sentences = dict.fromkeys(sentence for _, told in drawn for sentence in told)
+    drawings = [chart for chart, _ in drawn if chart]
     return [
-        ReportFigure(
-            slug="all-loads",
-            title="All loads side by side",
-            caption=caption(*dict.fromkeys(sentence for _, told in drawn for sentence in told)),
-            charts=tuple(chart for chart, _ in drawn if chart),
-            table=_singles_table(singles),
+        ReportFigure.of(
+            "All loads side by side", *sentences, charts=drawings, table=_singles_table(singles), name="all loads"
         )
     ]
 
@@ -370,7 +365,7 @@ def _single_chart(unit: str, singles: Sequence[PointFamily], reading: Reading) -
 
     Bars are stacked where reads and writes share a limit, which is that of one target.
     """
-    families = [family for family in singles if _unit_of(family) == unit]
+    families = [family for family in singles if point_unit(family.members[0].point) == unit]
     if not families:
         return None, ()
     members = [family.members[0] for family in families]
@@ -380,28 +375,18 @@ def _single_chart(unit: str, singles: Sequence[PointFamily], reading: Reading) -
     near, far = near_and_far([mark for one in families for mark in _single_marks(one, reading, unit)], highest)
     told = (far_cap_caption(limits, drawn, target_of(families[0], reading)), far_caption(far))
     if all(len(targets_of(member.point, reading.result)) == 1 for member in members):
-        stacks = [bar for family in families for bar in _stack(family, unit)]
+        stacks = [
+            rate_bar(family.subject, kind, totals, unit, bounds(family.members[0], unit))
+            for family in families
+            for kind, totals in family.members[0].summary.kinds.items()
+        ]
         return charts.mix(stacks, unit, drawn, near, title=None), (*told, bars_caption(stacks))
     bars = [
-        charts.GroupBar(
-            family.subject,
-            kind,
-            rate(totals, unit),
-            totals.latency.percentile(99),
-            *bounds(family.members[0], unit, kind),
-        )
+        rate_bar(family.subject, kind, totals, unit, bounds(family.members[0], unit, kind))
         for family in families
         for kind, totals in family.members[0].summary.kinds.items()
     ]
     return charts.grouped(bars, unit, drawn, near), (*told, bars_caption(bars))
-
-
-def _stack(family: PointFamily, unit: str) -> list[charts.MixBar]:
-    return mix_bars(family, unit, lambda _: family.subject)
-
-
-def _unit_of(family: PointFamily) -> str:
-    return load_names.point_unit(family.members[0].point)
 
 
 def _single_marks(family: PointFamily, reading: Reading, unit: str) -> list[charts.PublishedMark]:
@@ -415,16 +400,10 @@ def _single_marks(family: PointFamily, reading: Reading, unit: str) -> list[char
 
 
 def _singles_table(singles: Sequence[PointFamily]) -> Table:
+    figures = ("IOPS", "MiB/s", "p50", "p99")
     rows: list[tuple[Cell, ...]] = [
-        (
-            family.subject,
-            kind,
-            count(totals.iops),
-            decimal(totals.mib_per_s),
-            *(percentile(percent)(totals) for percent in (50.0, 99.0)),
-            last_cells(family.members[0])[-1],
-        )
+        (family.subject, kind, *cells(totals, *figures), last_cells(family.members[0])[-1])
         for family in singles
         for kind, totals in family.members[0].summary.kinds.items()
     ]
-    return Table.of(("load", "kind", "IOPS", "MiB/s", "p50", "p99", LIMITED_BY), rows, text_columns=2)
+    return Table.of(("load", "kind", *figures, LIMITED_BY), rows, text_columns=2)

@@ -19,16 +19,14 @@ from iocurve.report.cells import (
     LAST_COLUMNS,
     ReportFigure,
     caps,
-    count,
+    cells,
     cpu,
     last_cells,
-    percentile,
     rate,
-    slug,
     target_of,
 )
 from iocurve.report.charts import Chart
-from iocurve.report.table import Cell, Table, clients_cell, decimal, fairness_cells
+from iocurve.report.table import Cell, Table, clients_cell, fairness_cells
 from iocurve.result.caps import EGRESS
 from iocurve.result.document import Point, SearchFacts
 
@@ -48,12 +46,12 @@ def figures(reading: Reading) -> list[ReportFigure]:
 
 
 def _family_figures(family: PointFamily, reading: Reading) -> list[ReportFigure]:
-    return [*_by_axes(family, reading), *loads.by_kind(family, reading)]
+    return [*_by_axes(family, reading), *loads.by_kind(family)]
 
 
 def _by_axes(family: PointFamily, reading: Reading) -> list[ReportFigure]:
     if family.varies("files"):
-        return [loads.by_files(family, reading)]
+        return [loads.by_files(family)]
     if family.is_scale_out:
         return [scale_out(family, reading)]
     if family.is_mix:
@@ -87,15 +85,8 @@ def search_figures(reading: Reading) -> list[ReportFigure]:
     family = next((family for family in reading.families if family.is_depth), None)
     chart = _knee_chart(family, reading, reading.knee) if family and reading.knee else None
     title = f"{family.subject}: IOPS by operations in flight" if family and chart else "What the search found"
-    return [
-        ReportFigure(
-            slug=slug(title),
-            title=title,
-            caption=KNEE_CAPTION if chart else "",
-            charts=(chart,) if chart else (),
-            table=_findings_table(search),
-        )
-    ]
+    text, drawn = (KNEE_CAPTION, [chart]) if chart else ("", [])
+    return [ReportFigure.of(title, text, charts=drawn, table=_findings_table(search))]
 
 
 def _knee_chart(family: PointFamily, reading: Reading, knee: KneeFinding) -> Chart:
@@ -125,13 +116,12 @@ OPEN_MAX = 24
 
 def scale_out(family: PointFamily, reading: Reading) -> ReportFigure:
     """Throughput and IOPS by the number of clients, with the limits of the volume and of all clients together."""
-    title = f"{family.subject}: by number of clients"
-    return ReportFigure(
-        slug=slug(f"{family.name} {title}"),
-        title=title,
-        caption=sentence(family.fixed),
-        charts=(_curve(family, reading, "MiB/s"), _curve(family, reading, "IOPS")),
+    return ReportFigure.of(
+        f"{family.subject}: by number of clients",
+        sentence(family.fixed),
+        charts=[_curve(family, reading, "MiB/s"), _curve(family, reading, "IOPS")],
         table=_by_clients(family),
+        prefix=family.name,
     )
 
 
@@ -154,19 +144,13 @@ def _egress(family: PointFamily, reading: Reading) -> charts.CapLine | None:
 
 
 def _by_clients(family: PointFamily) -> Table:
+    figures = ("IOPS", "MiB/s", "p50", "p99")
     rows: list[tuple[Cell, ...]] = [
-        (
-            series,
-            f"{member.axis('clients'):g}",
-            count(member.summary.iops),
-            decimal(member.summary.mib_per_s),
-            *(percentile(percent)(member.summary) for percent in (50.0, 99.0)),
-            *last_cells(member),
-        )
+        (series, f"{member.axis('clients'):g}", *cells(member.summary, *figures), *last_cells(member))
         for series, members in family.scale_out_series.items()
         for member in members
     ]
-    return Table.of(("load", "clients", "IOPS", "MiB/s", "p50", "p99", *LAST_COLUMNS), rows)
+    return Table.of(("load", "clients", *figures, *LAST_COLUMNS), rows)
 
 
 def shared(reading: Reading) -> list[ReportFigure]:
@@ -204,12 +188,5 @@ EACH_COLUMNS = ("point", "client", "IOPS", "MiB/s", "p50", "p99", *LAST_COLUMNS)
 
 def _client_row(point: Point, one: ClientVerdict) -> tuple[Cell, ...]:
     summary = point.of_client(one.client.client)
-    return (
-        point.name,
-        one.client.name,
-        count(summary.iops),
-        decimal(summary.mib_per_s),
-        *(percentile(percent)(summary) for percent in (50.0, 99.0)),
-        cpu(summary),
-        one.limit.label,
-    )
+    figures = cells(summary, "IOPS", "MiB/s", "p50", "p99")
+    return (point.name, one.client.name, *figures, cpu(summary), one.limit.label)

@@ -25,7 +25,7 @@ from prometheus_client.registry import Collector
 from iocurve._native import VERSION
 from iocurve.engine.outcome import IntervalKind, Live, LiveTotals, WorkerOutcome
 from iocurve.foundation.units import MICROSECOND_NS, SECOND_NS
-from iocurve.report.progress import Progress, StartedPoint
+from iocurve.report.progress import Progress, StartedPoint, View
 from iocurve.result.document import Interval, Limit, Result
 from iocurve.result.stalls import longest_stall
 from iocurve.result.summary import Latency, Summary
@@ -67,7 +67,7 @@ class ResultMetrics(Collector):
         yield from _findings(result)
 
 
-class RunMetrics(Collector):
+class RunMetrics(View, Collector):
     """A running measurement: a view that keeps the newest state, for the threads that answer scrapes."""
 
     def __init__(self) -> None:

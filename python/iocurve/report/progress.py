@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import Protocol, TextIO
+from typing import TextIO
 
 import msgspec
 
@@ -71,7 +71,30 @@ class StartedPoint(msgspec.Struct, frozen=True):
         return 1 / self.turn[1]
 
 
-class Progress:
+class View:
+    """Observes a run of several points; this one ignores all of it."""
+
+    def point_started(self, point: StartedPoint) -> None:
+        """A point begins, or one of its turns."""
+
+    def preparing(self, purpose: str | None) -> None:
+        """A load that is not measured runs for the point, until None is given."""
+
+    def update(self, live: Live) -> None:
+        """Gets the state of the engine, several times a second."""
+
+    def turn_finished(self) -> None:
+        """The turn that was started last has ended; its point has further turns."""
+
+    def point_finished(self, summary: Summary, disturbance: str | None = None) -> None:
+        """The point that was started last has ended; others disturbed it, or did not."""
+
+
+class NoView(View):
+    """Shows nothing."""
+
+
+class Progress(View):
     """The current point, its progress, and the time left for the plan. ``clock`` returns seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -303,72 +326,29 @@ class PlainView(Progress):
         return f" ({whole_seconds(left)} left)" if round(left) else ""
 
 
-class View(Protocol):
-    """Observes a run of several points."""
-
-    def point_started(self, point: StartedPoint) -> None:
-        """A point begins, or one of its turns."""
-
-    def preparing(self, purpose: str | None) -> None:
-        """A load that is not measured runs for the point, until None is given."""
-
-    def update(self, live: Live) -> None:
-        """Gets the state of the engine, several times a second."""
-
-    def turn_finished(self) -> None:
-        """The turn that was started last has ended; its point has further turns."""
-
-    def point_finished(self, summary: Summary, disturbance: str | None = None) -> None:
-        """The point that was started last has ended; others disturbed it, or did not."""
-
-
-class NoView:
-    """Shows nothing."""
-
-    def point_started(self, point: StartedPoint) -> None:
-        """Ignored."""
-
-    def preparing(self, purpose: str | None) -> None:
-        """Ignored."""
-
-    def update(self, live: Live) -> None:
-        """Ignored."""
-
-    def turn_finished(self) -> None:
-        """Ignored."""
-
-    def point_finished(self, summary: Summary, disturbance: str | None = None) -> None:
-        """Ignored."""
-
-
-class Together:
+class _Together(View):
     """Several views of one run."""
 
     def __init__(self, views: Sequence[View]) -> None:
         self._views = views
 
     def point_started(self, point: StartedPoint) -> None:
-        """Passed on."""
         for view in self._views:
             view.point_started(point)
 
     def preparing(self, purpose: str | None) -> None:
-        """Passed on."""
         for view in self._views:
             view.preparing(purpose)
 
     def update(self, live: Live) -> None:
-        """Passed on."""
         for view in self._views:
             view.update(live)
 
     def turn_finished(self) -> None:
-        """Passed on."""
         for view in self._views:
             view.turn_finished()
 
     def point_finished(self, summary: Summary, disturbance: str | None = None) -> None:
-        """Passed on."""
         for view in self._views:
             view.point_finished(summary, disturbance)
 
@@ -389,7 +369,7 @@ def observed_by(view: View) -> Iterator[None]:
 def with_observer(view: View) -> View:
     """The view, together with that of ``observed_by``."""
     observer = _OBSERVER.get()
-    return Together([view, observer]) if observer else view
+    return _Together([view, observer]) if observer else view
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Draws the charts of reports: Vega-Lite specifications from plain values, one function for each kind of chart."""
 
-from iocurve.report.charts.bars import DepthBar, GroupBar, MixBar, PublishedMark, depth_bars, grouped, mix
+from iocurve.report.charts.bars import Bar, PublishedMark, grouped, mix
 from iocurve.report.charts.curves import (
     ClientsDot,
     LatencyDot,
@@ -12,11 +12,9 @@ from iocurve.report.charts.curves import (
     over_time,
 )
 from iocurve.report.charts.gains import (
-    AdviceCell,
-    Change,
-    GainBar,
     HistoryDot,
     HistoryLevel,
+    JudgedBar,
     advice,
     changes,
     gains,
@@ -26,24 +24,19 @@ from iocurve.report.charts.style import FAR, CapLine, Chart, caps, labelled, wit
 
 __all__ = [
     "FAR",
-    "AdviceCell",
+    "Bar",
     "CapLine",
-    "Change",
     "Chart",
     "ClientsDot",
-    "DepthBar",
-    "GainBar",
-    "GroupBar",
     "HistoryDot",
     "HistoryLevel",
+    "JudgedBar",
     "LatencyDot",
-    "MixBar",
     "PublishedMark",
     "advice",
     "caps",
     "changes",
     "clients_curve",
-    "depth_bars",
     "files_curve",
     "gains",
     "grouped",

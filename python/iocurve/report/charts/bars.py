@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -46,80 +47,87 @@ class PublishedMark(msgspec.Struct, frozen=True):
     """``published × 0.1`` where the value is a fraction of the published one, as the speed of the target is."""
 
 
+class Bar(msgspec.Struct, frozen=True):
+    """The rate of one series at one place."""
+
+    place: str
+    series: str
+    """Kind of operation, or name among others at the same place."""
+    value: float
+    p50_ns: float = math.nan
+    p99_ns: float = math.nan
+    low: float | None = None
+    """Lower bound of the interval, of a stack that of the whole; None without one."""
+    high: float | None = None
+
+    @property
+    def top(self) -> float:
+        """The end of the bar or of its error bar, whichever is higher."""
+        return max(self.value, self.high or 0.0)
+
+
+def _rows(bars: Sequence[Bar]) -> list[dict[str, object]]:
+    """The rows of a chart."""
+    return [
+        asdict(bar) | {"p50": format_latency(bar.p50_ns), "p99": format_latency(bar.p99_ns), "top": bar.top}
+        for bar in bars
+    ]
+
+
 # ---- reads and writes by mix
 
 
-class MixBar(msgspec.Struct, frozen=True):
-    """One kind of operation at one mix."""
-
-    mix: str
-    kind: str
-    rate: float
-    p50_ns: float
-    p99_ns: float
-    low: float | None = None
-    """Lower bound of the interval of the whole stack, the same in each of its bars; None without one."""
-    high: float | None = None
-
-
 def mix(
-    bars: Sequence[MixBar],
+    bars: Sequence[Bar],
     unit: str,
     caps: Sequence[CapLine],
     published: Sequence[PublishedMark] = (),
     title: str | None = "Mix, read:write (%)",
 ) -> Chart:
     """Stacked bars of reads and writes; ``unit`` is that of the rates, ``title`` that of the bars."""
-    totals = {name: sum(bar.rate for bar in bars if bar.mix == name) for name in dict.fromkeys(bar.mix for bar in bars)}
-    order = list(totals)
-    tops = {bar.mix: max(bar.high or 0.0, totals[bar.mix]) for bar in bars}
-    highest = max([*tops.values(), *(mark.value for mark in published)])
-    x = alt.X("mix:N", scale=alt.Scale(domain=order), title=title, axis=group_axis(order))
-    stacked = _stacked(bars, unit, x, alt.Scale(domain=[0, end_of_axis(highest, caps)]))
-    labels = _total_labels(totals, tops, unit, x)
-    # A white rim keeps a figure legible where the line of the limit runs through it.
-    bounded = {bar.mix: {"mix": bar.mix, "low": bar.low, "high": bar.high} for bar in bars}
-    base = alt.Chart(data(list(bounded.values()))).encode(x=x)
-    rims = labels.mark_text(dy=-10, stroke="white", strokeWidth=5, strokeJoin="round", fontSize=12, fontWeight=600)
-    marks = _published(published, alt.X("place:N", scale=alt.Scale(domain=order)), unit)
-    return finished(
-        independent_strokes(
-            alt.layer(stacked, *error_bars(base, list(bounded.values())), *limit_lines("y", caps), rims, labels, *marks)
-        )
-    )
-
-
-def _stacked(bars: Sequence[MixBar], unit: str, x: alt.X, scale: alt.Scale) -> alt.Chart:
-    rows = [asdict(bar) | {"p50": format_latency(bar.p50_ns), "p99": format_latency(bar.p99_ns)} for bar in bars]
-    chart: alt.Chart = (
-        alt.Chart(data(rows))
+    totals: dict[str, float] = {}
+    for bar in bars:
+        totals[bar.place] = totals.get(bar.place, 0.0) + bar.value
+    # The interval is that of the whole stack, the same in each of its bars.
+    stacks = {
+        bar.place: {"place": bar.place, "low": bar.low, "high": bar.high, "label": _number(totals[bar.place], unit)}
+        | {"top": max(bar.high or 0.0, totals[bar.place])}
+        for bar in bars
+    }
+    highest = max([*(max(bar.high or 0.0, totals[bar.place]) for bar in bars), *(mark.value for mark in published)])
+    x = alt.X("place:N", scale=alt.Scale(domain=list(totals)), title=title, axis=group_axis(list(totals)))
+    scale = alt.Scale(domain=[0, end_of_axis(highest, caps)])
+    stacked = (
+        alt.Chart(data(_rows(bars)))
         .mark_bar(width={"band": 0.6})
         .encode(
             x=x,
-            y=alt.Y("rate:Q", title=unit, stack="zero", scale=scale, axis=rate_axis(unit)),
-            color=kind_color(bar.kind for bar in bars),
-            order=alt.Order("kind:N", sort="ascending"),
+            y=alt.Y("value:Q", title=unit, stack="zero", scale=scale, axis=rate_axis(unit)),
+            color=kind_color("series", [bar.series for bar in bars]),
+            order=alt.Order("series:N", sort="ascending"),
             tooltip=[
-                alt.Tooltip("mix:N", title="load"),
-                alt.Tooltip("kind:N", title="kind"),
-                rate_tooltip("rate", unit),
+                alt.Tooltip("place:N", title="load"),
+                alt.Tooltip("series:N", title="kind"),
+                rate_tooltip("value", unit),
                 alt.Tooltip("p50:N", title="p50"),
                 alt.Tooltip("p99:N", title="p99"),
             ],
         )
     )
-    return chart
+    base = alt.Chart(data(list(stacks.values()))).encode(x=x)
+    labels = _labels(base, dy=-10, size=12, rim=5)
+    marks = _published(published, alt.X("place:N", scale=alt.Scale(domain=list(totals))), unit)
+    layers = [stacked, *error_bars(base, list(stacks.values())), *limit_lines("y", caps), *labels, *marks]
+    return finished(independent_strokes(alt.layer(*layers)))
 
 
-def _total_labels(totals: dict[str, float], tops: dict[str, float], unit: str, x: alt.X) -> alt.Chart:
-    """The figures above the bars and their error bars."""
-    rows = [{"mix": name, "top": tops[name], "label": _number(total, unit)} for name, total in totals.items()]
-    chart: alt.Chart = (
-        alt.Chart(data(rows))
-        .mark_text(dy=-10, color=INK, fontSize=12, fontWeight=600)
-        .encode(x=x, y="top:Q", text="label:N")
-    )
-    return chart
+def _labels(base: alt.Chart, *, dy: int, size: int, rim: int) -> list[alt.Chart]:
+    """The figures above the bars. A white rim keeps one legible where the line of the limit runs through it."""
+    placed = base.encode(y="top:Q", text="label:N")
+    return [
+        placed.mark_text(dy=dy, stroke="white", strokeWidth=rim, strokeJoin="round", fontSize=size, fontWeight=600),
+        placed.mark_text(dy=dy, color=INK, fontSize=size, fontWeight=600),
+    ]
 
 
 def _number(value: float, unit: str) -> str:
@@ -130,108 +138,41 @@ def _number(value: float, unit: str) -> str:
 # ---- groups
 
 
-class GroupBar(msgspec.Struct, frozen=True):
-    """One bar of a group."""
-
-    group: str
-    series: str
-    value: float
-    p99_ns: float
-    low: float | None = None
-    """Lower bound of the interval; None without one."""
-    high: float | None = None
-
-
 def grouped(
-    bars: Sequence[GroupBar], unit: str, caps: Sequence[CapLine], published: Sequence[PublishedMark] = ()
+    bars: Sequence[Bar],
+    unit: str,
+    caps: Sequence[CapLine],
+    published: Sequence[PublishedMark] = (),
+    title: str | None = None,
 ) -> Chart:
-    """Groups of bars; ``unit`` is that of the values. Reads go before writes."""
+    """Groups of bars; ``unit`` is that of the values, ``title`` that of the groups. Reads go before writes."""
     series = sorted(
         dict.fromkeys(bar.series for bar in bars),
         key=lambda name: list(KIND_COLORS).index(name) if name in KIND_COLORS else -1,
     )
-    groups = list(dict.fromkeys(bar.group for bar in bars))
-    highest = max([*(max(bar.value, bar.high or 0.0) for bar in bars), *(mark.value for mark in published)])
-    offset = alt.XOffset("series:N", sort=series)
-    rows = [asdict(bar) | {"p99": format_latency(bar.p99_ns)} for bar in bars]
-    chart = (
-        alt.Chart(data(rows))
-        .mark_bar()
-        .encode(
-            x=alt.X("group:N", scale=alt.Scale(domain=groups), title=None, axis=group_axis(groups)),
-            xOffset=offset,
-            y=alt.Y(
-                "value:Q", title=unit, scale=alt.Scale(domain=[0, end_of_axis(highest, caps)]), axis=rate_axis(unit)
-            ),
-            color=series_color(series),
-            tooltip=[
-                alt.Tooltip("group:N", title="load"),
-                alt.Tooltip("series:N", title="series"),
-                rate_tooltip("value", unit),
-                alt.Tooltip("p99:N", title="p99"),
-            ],
-        )
-    )
-    marks = _published(published, alt.X("place:N", scale=alt.Scale(domain=groups)), unit, offset)
-    x = alt.X("group:N", scale=alt.Scale(domain=groups), title=None)
-    base = alt.Chart(data(rows)).encode(x=x, xOffset=offset)
-    # The mark of a published figure often lies where the bar ends, under its label.
-    labels = _bar_labels(bars, unit, groups, offset, above=-18 if published else -8)
-    return finished(
-        independent_strokes(alt.layer(chart, *error_bars(base, rows), *limit_lines("y", caps), *labels, *marks))
-    )
-
-
-def _bar_labels(
-    bars: Sequence[GroupBar], unit: str, groups: Sequence[str], offset: alt.XOffset, *, above: int
-) -> list[alt.Chart]:
-    """The figures above the bars, as long as they fit."""
-    if len(bars) > LABELLED_BARS_MAX:
-        return []
-    rows = [asdict(bar) | {"label": _number(bar.value, unit), "top": max(bar.value, bar.high or 0.0)} for bar in bars]
+    groups = list(dict.fromkeys(bar.place for bar in bars))
+    highest = max([*(bar.top for bar in bars), *(mark.value for mark in published)])
+    offset, domain = alt.XOffset("series:N", sort=series), alt.Scale(domain=groups)
+    rows = [row | {"label": _number(bar.value, unit)} for row, bar in zip(_rows(bars), bars, strict=True)]
     base = alt.Chart(data(rows)).encode(
-        x=alt.X("group:N", scale=alt.Scale(domain=list(groups))), xOffset=offset, y="top:Q", text="label:N"
+        x=alt.X("place:N", scale=domain, title=title, axis=group_axis(groups)), xOffset=offset
     )
-    return [
-        base.mark_text(dy=above, fontSize=11, fontWeight=600, stroke="white", strokeWidth=4, strokeJoin="round"),
-        base.mark_text(dy=above, fontSize=11, fontWeight=600, color=INK),
-    ]
-
-
-class DepthBar(msgspec.Struct, frozen=True):
-    """One series at one depth."""
-
-    series: str
-    depth: int
-    rate: float
-    low: float | None = None
-    """Lower bound of the interval; None without one."""
-    high: float | None = None
-
-
-def depth_bars(bars: Sequence[DepthBar], unit: str, caps: Sequence[CapLine]) -> Chart:
-    """Several series as bars side by side, by depth."""
-    series = list(dict.fromkeys(bar.series for bar in bars))
-    scale = alt.Scale(domain=[0, end_of_axis(max(max(bar.rate, bar.high or 0.0) for bar in bars), caps)])
-    rows = [asdict(bar) for bar in bars]
-    offset = alt.XOffset("series:N", sort=series)
-    chart = (
-        alt.Chart(data(rows))
-        .mark_bar()
-        .encode(
-            x=alt.X("depth:O", title="Depth (operations in flight)", axis=alt.Axis(labelAngle=0)),
-            xOffset=offset,
-            y=alt.Y("rate:Q", title=unit, scale=scale, axis=rate_axis(unit)),
-            color=series_color(series),
-            tooltip=[
-                alt.Tooltip("series:N", title="series"),
-                alt.Tooltip("depth:O", title="depth"),
-                rate_tooltip("rate", unit),
-            ],
-        )
+    scale = alt.Scale(domain=[0, end_of_axis(highest, caps)])
+    columns = base.mark_bar().encode(
+        y=alt.Y("value:Q", title=unit, scale=scale, axis=rate_axis(unit)),
+        color=series_color(series),
+        tooltip=[
+            alt.Tooltip("place:N", title="load"),
+            alt.Tooltip("series:N", title="series"),
+            rate_tooltip("value", unit),
+            alt.Tooltip("p99:N", title="p99"),
+        ],
     )
-    base = alt.Chart(data(rows)).encode(x="depth:O", xOffset=offset)
-    return finished(independent_strokes(alt.layer(chart, *error_bars(base, rows), *limit_lines("y", caps))))
+    marks = _published(published, alt.X("place:N", scale=domain), unit, offset)
+    # The mark of a published figure often lies where the bar ends, under its label.
+    labels = _labels(base, dy=-18 if published else -8, size=11, rim=4) if len(bars) <= LABELLED_BARS_MAX else []
+    layers = [columns, *error_bars(base, rows), *limit_lines("y", caps), *labels, *marks]
+    return finished(independent_strokes(alt.layer(*layers)))
 
 
 # ---- published figures

@@ -19,7 +19,7 @@ from iocurve.foundation.units import (
     format_latency,
     format_number,
 )
-from iocurve.report.charts.bars import MixBar
+from iocurve.report.charts.bars import Bar
 from iocurve.report.charts.style import (
     INK,
     SERIES_COLORS,
@@ -118,8 +118,8 @@ def _dots(base: alt.Chart, percentile: str, tooltip: list[alt.Tooltip]) -> list[
 
 def _knee_in_latency(knee: KneeFinding, latency: float) -> list[alt.Chart]:
     """A line at the capacity, and a ring at the mean latency of the knee."""
-    place = {"rate": knee.iops, "latency": latency}
-    return [_capacity_line("x", knee), *_knee_ring(place, "rate:Q", "latency:Q", f"knee, mean {_latency_text(knee)}")]
+    place, text = {"rate": knee.iops, "latency": latency}, f"knee, mean {format_latency(knee.latency_ns)}"
+    return [_capacity_line("x", knee), *_knee_ring(place, "rate:Q", "latency:Q", text)]
 
 
 # ---- the rate over the operations in flight
@@ -127,28 +127,33 @@ def _knee_in_latency(knee: KneeFinding, latency: float) -> list[alt.Chart]:
 
 def knee_curve(rates: Mapping[int, float], caps: Sequence[CapLine], knee: KneeFinding) -> Chart:
     """IOPS by the operations in flight, with both bounds of a closed system; they meet at the knee."""
-    highest = max(rates.values())
-    depths = sorted(rates)
-    x = alt.Scale(type="log", base=2, domain=[depths[0] / 1.15, depths[-1] * 1.15], nice=False)
-    y = alt.Scale(domain=[0, end_of_axis(max(highest, knee.capacity_iops), caps)])
-    base = alt.Chart(data([{"depth": depth, "iops": iops} for depth, iops in rates.items()])).encode(
-        x=alt.X(
-            "depth:Q",
-            title="Operations in flight (log scale)",
-            scale=x,
-            axis=alt.Axis(values=depths, labelExpr="format(datum.value, ',')", labelOverlap="greedy", grid=False),
-        ),
-        y=alt.Y("iops:Q", title="IOPS", scale=y, axis=rate_axis()),
-    )
-    tooltip = [alt.Tooltip("depth:Q", title="in flight", format=","), rate_tooltip("iops", "IOPS")]
-    line = base.mark_line(strokeWidth=2, color=SERIES_COLORS[0]).encode(order="depth:Q")
-    circles = base.mark_circle(size=56, opacity=1, color=SERIES_COLORS[0]).encode(tooltip=tooltip)
     place = {"depth": knee.in_flight, "iops": knee.capacity_iops}
     rings = _knee_ring(place, "depth:Q", "iops:Q", f"knee, {format_number(knee.in_flight, 3)} in flight")
-    layers = alt.layer(
-        *limit_lines("y", caps), _light_load(knee, depths[0]), _capacity_line("y", knee), line, circles, *rings
+    highest = max(*rates.values(), knee.capacity_iops)
+    curve = _counts_curve(rates, highest, caps, "Operations in flight (log scale)", "in flight", 1.15)
+    layers = [*limit_lines("y", caps), _light_load(knee, min(rates)), _capacity_line("y", knee), *curve, *rings]
+    return finished(independent_strokes(alt.layer(*layers)), height=CURVE_HEIGHT)
+
+
+def _counts_curve(
+    rates: Mapping[int, float], highest: float, caps: Sequence[CapLine], title: str, name: str, step: float
+) -> list[alt.Chart]:
+    """IOPS by a count on a logarithmic axis, which goes on by ``step`` at both ends: a line and its dots."""
+    counts = sorted(rates)
+    base = alt.Chart(data([{"depth": count, "iops": iops} for count, iops in rates.items()])).encode(
+        x=alt.X(
+            "depth:Q",
+            title=title,
+            scale=alt.Scale(type="log", domain=[counts[0] / step, counts[-1] * step], nice=False),
+            axis=alt.Axis(values=counts, labelExpr="format(datum.value, ',')", labelOverlap="greedy", grid=False),
+        ),
+        y=alt.Y("iops:Q", title="IOPS", scale=alt.Scale(domain=[0, end_of_axis(highest, caps)]), axis=rate_axis()),
     )
-    return finished(independent_strokes(layers), height=CURVE_HEIGHT)
+    tooltip = [alt.Tooltip("depth:Q", title=name, format=","), rate_tooltip("iops", "IOPS")]
+    return [
+        base.mark_line(strokeWidth=2, color=SERIES_COLORS[0]).encode(order="depth:Q"),
+        base.mark_circle(size=56, opacity=1, color=SERIES_COLORS[0]).encode(tooltip=tooltip),
+    ]
 
 
 # ---- the rate over the number of clients
@@ -185,26 +190,22 @@ def clients_curve(dots: Sequence[ClientsDot], caps: Sequence[CapLine], unit: str
 def _sum_of_limits(each: CapLine, most: int, top: float) -> alt.Chart:
     """The limit of one client, times their number, as far as the chart goes."""
     last = min(float(most), top / each.value)
-    rows = [{"clients": at, "rate": at * each.value, "bound": f"all clients: {each.label}"} for at in (0.0, last)]
-    chart: alt.Chart = (
-        alt.Chart(data(rows))
-        .mark_line(strokeDash=[2, 3], strokeWidth=1.5)
-        .encode(x="clients:Q", y="rate:Q", stroke=_named_stroke("bound", KNEE_COLOR))
-    )
-    return chart
+    return _bound(f"all clients: {each.label}", [{"clients": at, "rate": at * each.value} for at in (0.0, last)])
 
 
 def _light_load(knee: KneeFinding, lowest: int) -> alt.Chart:
     """The bound at light load, N / unloaded latency; a curve on a logarithmic axis."""
     steps = 40
     loads = [lowest * (knee.in_flight / lowest) ** (step / steps) for step in range(steps + 1)]
-    label = f"no waiting: {format_latency(knee.unloaded_ns)} each"
-    rows = [{"depth": load, "iops": load * SECOND_NS / knee.unloaded_ns, "bound": label} for load in loads]
-    chart: alt.Chart = (
-        alt.Chart(data(rows))
-        .mark_line(strokeDash=[2, 3], strokeWidth=1.5)
-        .encode(x="depth:Q", y="iops:Q", stroke=_named_stroke("bound", KNEE_COLOR))
-    )
+    rows = [{"depth": load, "iops": load * SECOND_NS / knee.unloaded_ns} for load in loads]
+    return _bound(f"no waiting: {format_latency(knee.unloaded_ns)} each", rows)
+
+
+def _bound(label: str, rows: Sequence[Mapping[str, float]]) -> alt.Chart:
+    """A dotted line through rows of two fields, of which the second is a rate."""
+    x, y = rows[0]
+    line = alt.Chart(data([{**row, "bound": label} for row in rows])).mark_line(strokeDash=[2, 3], strokeWidth=1.5)
+    chart: alt.Chart = line.encode(x=f"{x}:Q", y=f"{y}:Q", stroke=_named_stroke("bound", KNEE_COLOR))
     return chart
 
 
@@ -232,22 +233,18 @@ def _knee_ring(place: dict[str, float], x: str, y: str, text: str) -> list[alt.C
     return [ring.encode(tooltip="text:N"), rim.encode(text="text:N"), label.encode(text="text:N")]
 
 
-def _latency_text(knee: KneeFinding) -> str:
-    return format_latency(knee.latency_ns)
-
-
 # ---- latency by kind of operation
 
 
-def kind_latencies(latencies: Sequence[MixBar]) -> Chart:
+def kind_latencies(latencies: Sequence[Bar]) -> Chart:
     """A dot at the median of each kind at each point, a hollow one at the 99th percentile, and a line between them."""
-    kinds = list(dict.fromkeys(one.kind for one in latencies))
-    series = list(dict.fromkeys(one.mix for one in latencies))
+    kinds = list(dict.fromkeys(one.series for one in latencies))
+    places = list(dict.fromkeys(one.place for one in latencies))
     axis = latency_axis(latency for one in latencies for latency in (one.p50_ns, one.p99_ns))
     rows = [
-        asdict(one)
-        | {
-            "series": one.mix,
+        {
+            "kind": one.series,
+            "series": one.place,
             "latency": axis.value(one.p50_ns),
             "high_latency": axis.value(one.p99_ns),
             "p50": format_latency(one.p50_ns),
@@ -257,9 +254,9 @@ def kind_latencies(latencies: Sequence[MixBar]) -> Chart:
     ]
     base = alt.Chart(data(rows)).encode(
         x=alt.X("kind:N", scale=alt.Scale(domain=kinds), title=None, axis=group_axis(kinds)),
-        xOffset=alt.XOffset("series:N", sort=series),
+        xOffset=alt.XOffset("series:N", sort=places),
         y=axis.y(),
-        color=series_color(series),
+        color=series_color(places),
     )
     tooltip = [alt.Tooltip(f"{field}:N", title=field) for field in ("kind", "series", "p50", "p99")]
     lines = base.mark_rule(strokeWidth=2).encode(y2="high_latency:Q")
@@ -273,22 +270,8 @@ def kind_latencies(latencies: Sequence[MixBar]) -> Chart:
 
 def files_curve(rates: Mapping[int, float]) -> Chart:
     """IOPS over the number of files in each directory."""
-    files = sorted(rates)
-    x = alt.Scale(type="log", domain=[files[0] / 1.3, files[-1] * 1.3], nice=False)
-    y = alt.Scale(domain=[0, end_of_axis(max(rates.values()), ())])
-    base = alt.Chart(data([{"depth": depth, "iops": iops} for depth, iops in rates.items()])).encode(
-        x=alt.X(
-            "depth:Q",
-            title="Files in each directory (log scale)",
-            scale=x,
-            axis=alt.Axis(values=files, labelExpr=LABEL, labelOverlap="greedy", grid=False),
-        ),
-        y=alt.Y("iops:Q", title="IOPS", scale=y, axis=rate_axis()),
-    )
-    tooltip = [alt.Tooltip("depth:Q", title="files", format=","), rate_tooltip("iops", "IOPS")]
-    line = base.mark_line(strokeWidth=2, color=SERIES_COLORS[0])
-    circles = base.mark_circle(size=56, opacity=1, color=SERIES_COLORS[0]).encode(tooltip=tooltip)
-    return finished(alt.layer(line, circles), height=CURVE_HEIGHT)
+    title, step = "Files in each directory (log scale)", 1.3
+    return finished(alt.layer(*_counts_curve(rates, max(rates.values()), (), title, "files", step)), CURVE_HEIGHT)
 
 
 # ---- over time
@@ -327,7 +310,7 @@ def _rate_over_time(values: Sequence[dict[str, Any]], caps: Sequence[CapLine]) -
     base = alt.Chart(data(values)).encode(
         x=_time_axis(),
         y=alt.Y("iops:Q", title="IOPS", scale=alt.Scale(zero=True), axis=rate_axis()),
-        color=kind_color(value["kind"] for value in values),
+        color=kind_color("kind", [value["kind"] for value in values]),
         opacity=_phase_opacity(),
         detail="stretch:N",
     )
@@ -345,7 +328,7 @@ def _latency_over_time(values: Sequence[dict[str, Any]]) -> Chart:
     base = alt.Chart(data(rows)).encode(
         x=_time_axis(),
         y=axis.y(),
-        color=kind_color(value["kind"] for value in values),
+        color=kind_color("kind", [value["kind"] for value in values]),
         opacity=_phase_opacity(),
         detail=["stretch:N", "which:N"],
     )

@@ -8,6 +8,7 @@ import altair as alt
 import msgspec
 from msgspec.structs import asdict
 
+from iocurve.report.charts.bars import LABELLED_BARS_MAX, Bar
 from iocurve.report.charts.style import (
     INK,
     MUTED,
@@ -29,44 +30,36 @@ COLORS: dict[Verdict, str] = {
     "no difference": "#b9c0c8",
     "cannot tell": "#dfe3e8",
 }
-LABELLED_BARS_MAX = 12
 
 
-class GainBar(msgspec.Struct, frozen=True):
-    """A ratio of two rates."""
+class JudgedBar(Bar, frozen=True, kw_only=True):
+    """A value with a verdict: a ratio of two rates, or a change."""
 
-    group: str
-    """The load."""
-    series: str
-    """The point that is compared with the base: ``nconnect 8``."""
-    ratio: float
-    low: float | None
-    high: float | None
     verdict: Verdict
     text: str
-    """The ratio with its interval and its doubts."""
+    """The value with its interval and its doubts."""
     is_disturbed: bool = False
     margin: float = MARGIN
 
 
-def gains(bars: Sequence[GainBar], base: str) -> Chart:
+def gains(bars: Sequence[JudgedBar], base: str) -> Chart:
     """Bars of ratios to ``base``; the error bars are 95 % intervals."""
-    groups = list(dict.fromkeys(bar.group for bar in bars))
+    groups = list(dict.fromkeys(bar.place for bar in bars))
     series = list(dict.fromkeys(bar.series for bar in bars))
     present = [name for name in COLORS if name in {bar.verdict for bar in bars}]
     rows = [asdict(bar) | {"label": _label(bar)} for bar in bars]
     scale = alt.Scale(domain=present, range=[COLORS[name] for name in present])
-    highest = max([1.0, *(bar.high or bar.ratio for bar in bars)])
+    highest = max([1.0, *(bar.high or bar.value for bar in bars)])
     base_chart = alt.Chart(data(rows)).encode(
-        x=alt.X("group:N", scale=alt.Scale(domain=groups), title=None, axis=group_axis(groups)),
+        x=alt.X("place:N", scale=alt.Scale(domain=groups), title=None, axis=group_axis(groups)),
         xOffset=alt.XOffset("series:N", sort=series),
         tooltip=[
-            alt.Tooltip("group:N", title="load"),
+            alt.Tooltip("place:N", title="load"),
             alt.Tooltip("series:N", title="compared"),
             alt.Tooltip("text:N", title=f"to {base}"),
         ],
     )
-    y = alt.Y("ratio:Q", title=f"Gain over {base} (×)", scale=alt.Scale(domain=[0, 1.15 * highest]))
+    y = alt.Y("value:Q", title=f"Gain over {base} (×)", scale=alt.Scale(domain=[0, 1.15 * highest]))
     columns = base_chart.mark_bar().encode(
         y=y, color=alt.Color("verdict:N", title=None, scale=scale, legend=legend(present))
     )
@@ -79,13 +72,13 @@ def _labels(base: alt.Chart, bars: int) -> list[alt.Chart]:
     """The ratios above the error bars, as long as they fit."""
     if bars > LABELLED_BARS_MAX:
         return []
-    placed = base.transform_calculate(top="isValid(datum.high) ? datum.high : datum.ratio")
+    placed = base.transform_calculate(top="isValid(datum.high) ? datum.high : datum.value")
     return [placed.mark_text(dy=-9, fontSize=11, fontWeight=600, color=INK).encode(y="top:Q", text="label:N")]
 
 
-def _label(bar: GainBar) -> str:
+def _label(bar: JudgedBar) -> str:
     """``1.42 ×``; an asterisk marks a disturbed pair."""
-    return f"{bar.ratio:.2f} ×{' *' if bar.is_disturbed else ''}"
+    return f"{bar.value:.2f} ×{' *' if bar.is_disturbed else ''}"
 
 
 LINE_HEIGHT = 14
@@ -101,23 +94,15 @@ ADVICE: tuple[Verdict, ...] = ("faster", "no difference", "slower")
 """Always in the legend."""
 
 
-class AdviceCell(msgspec.Struct, frozen=True):
-    """One load in a table of advice."""
+def advice(cells: Sequence[JudgedBar]) -> Chart:
+    """A table in green, yellow and red, of kinds and blocks (``place``) by depth (``series``).
 
-    row: str
-    """Kind and block size."""
-    depth: int
-    verdict: Verdict
-    text: str
-    """Lines with a slash between them."""
-
-
-def advice(cells: Sequence[AdviceCell]) -> Chart:
-    """A table in green, yellow and red. The text repeats the verdict for readers who cannot tell the colours apart."""
-    rows = list(dict.fromkeys(cell.row for cell in cells))
-    base = alt.Chart(data([asdict(cell) for cell in cells])).encode(
+    The text, lines with a slash between them, repeats the verdict for readers who cannot tell the colours apart.
+    """
+    rows = list(dict.fromkeys(cell.place for cell in cells))
+    base = alt.Chart(data([asdict(cell) | {"depth": int(cell.series)} for cell in cells])).encode(
         x=alt.X("depth:O", title="Depth (operations in flight)", axis=alt.Axis(labelAngle=0, orient="top")),
-        y=alt.Y("row:N", sort=rows, title=None),
+        y=alt.Y("place:N", sort=rows, title=None),
     )
     present = {cell.verdict for cell in cells}
     colors = {name: color for name, color in ADVICE_COLORS.items() if name in ADVICE or name in present}
@@ -141,34 +126,23 @@ LABEL_WIDTH = 320
 """Pixels for the names of points."""
 
 
-class Change(msgspec.Struct, frozen=True):
-    """A figure relative to that of the base."""
-
-    point: str
-    percent: float
-    low: float | None
-    high: float | None
-    verdict: Verdict
-    text: str
-
-
-def changes(found: Sequence[Change], margin_percent: float) -> Chart:
+def changes(found: Sequence[JudgedBar], margin_percent: float) -> Chart:
     """A dot for each change with its interval; dashed lines are at the margin, and the solid one at no change."""
     present = [name for name in COLORS if name in {one.verdict for one in found}]
     scale = alt.Scale(domain=present, range=[COLORS[name] for name in present])
-    points = list(dict.fromkeys(one.point for one in found))
-    ends = [value for one in found for value in (one.percent, one.low, one.high) if value is not None]
+    points = list(dict.fromkeys(one.place for one in found))
+    ends = [value for one in found for value in (one.value, one.low, one.high) if value is not None]
     reach = 1.1 * max([margin_percent, *map(abs, ends)])
     base = alt.Chart(data([asdict(one) for one in found])).encode(
-        y=alt.Y("point:N", sort=points, title=None, axis=alt.Axis(labelLimit=LABEL_WIDTH)),
-        tooltip=[alt.Tooltip("point:N", title="point"), alt.Tooltip("text:N", title="change")],
+        y=alt.Y("place:N", sort=points, title=None, axis=alt.Axis(labelLimit=LABEL_WIDTH)),
+        tooltip=[alt.Tooltip("place:N", title="point"), alt.Tooltip("text:N", title="change")],
     )
     x = alt.Scale(domain=[max(-100.0, -reach), reach], nice=False)
     title = alt.Axis(labelExpr="format(datum.value, '+') + ' %'", tickCount=8)
     rule = base.transform_filter("isValid(datum.low) && isValid(datum.high)").mark_rule(strokeWidth=1.5, color=INK)
     bars = rule.encode(x=alt.X("low:Q", scale=x, axis=title, title="Change"), x2="high:Q")
     dots = base.mark_circle(size=110, opacity=1, stroke=INK, strokeWidth=1).encode(
-        x=alt.X("percent:Q", scale=x), color=alt.Color("verdict:N", title=None, scale=scale, legend=legend(present))
+        x=alt.X("value:Q", scale=x), color=alt.Color("verdict:N", title=None, scale=scale, legend=legend(present))
     )
     lines = [
         alt.Chart(data([{"at": at}])).mark_rule(color=color, strokeWidth=1, strokeDash=dash).encode(x="at:Q")

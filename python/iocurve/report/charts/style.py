@@ -143,14 +143,14 @@ def error_bars(base: alt.Chart, rows: Sequence[Mapping[str, object]]) -> list[al
     return [known.mark_rule(color=INK, strokeWidth=1.5).encode(y="low:Q", y2="high:Q"), *ticks]
 
 
-def kind_color(kinds: Iterable[str]) -> alt.Color:
-    """The colours of the kinds of operations that are present."""
+def kind_color(field: str, kinds: Iterable[str]) -> alt.Color:
+    """The colours of the kinds of operations that are present, which a field has."""
     wanted = list(dict.fromkeys(kinds))
     others = [kind for kind in wanted if kind not in KIND_COLORS]
     colors = KIND_COLORS | {kind: FURTHER_COLORS[index % len(FURTHER_COLORS)] for index, kind in enumerate(others)}
     present = [kind for kind in colors if kind in wanted]
     scale = alt.Scale(domain=present, range=[colors[kind] for kind in present])
-    return alt.Color("kind:N", title=None, scale=scale, legend=legend(present if others else ()))
+    return alt.Color(f"{field}:N", title=None, scale=scale, legend=legend(present if others else ()))
 
 
 def series_color(series: Sequence[str]) -> alt.Color:
