@@ -17,6 +17,7 @@ from bench.truth import curves, open_loops, simulated
 from data import synthetic
 from goldens import cases
 from iocurve.analysis.check_names import SEARCHES
+from iocurve.analysis.headlines import headlines_of
 from iocurve.foundation.errors import DialectError, TargetError
 from iocurve.foundation.units import MIB, MILLISECOND_NS, SECOND_NS, format_duration
 from iocurve.job.model import Section
@@ -347,6 +348,31 @@ def test_a_limit_that_nothing_keeps_is_said() -> None:
     facts = max_facts("rw=randread", P99_2MS, exact(10_000.0), found)
     assert facts.stopped.startswith("the limit is missed even at ")
     assert facts.remarks == ()
+
+
+@pytest.mark.parametrize("patience_s", [0.6, 2.0, 10.0])
+def test_a_rate_that_misses_the_limit_is_never_the_answer(patience_s: float) -> None:
+    """A closed loop reaches 1,000 IOPS, but the target is slow: no rate that the patience allows meets 5 ms."""
+    limit = LatencyLimit(99.0, 5e6)
+    trial = Trial(0.5, 0.6, ((100, 60),) * 5, responses(*[26.5e6] * 100))
+    found = ceiling.find(lambda *_: trial, exact(1_000.0), limit, replace(TWO_MINUTES, patience_s=patience_s))
+    assert found.answer is None
+    facts = max_facts("rw=randread", limit, exact(1_000.0), found)
+    assert [one.name for one in facts.findings] == ["capacity"]
+    assert facts.unanswered == "highest rate"
+    assert facts.rows[0] == ("highest rate", "none shown", "")
+    assert shown(facts).splitlines()[1].split() == ["highest", "rate", "none", "shown"]
+    headline, _ = headlines_of(synthetic.envelope().replace(search=facts), [], [])
+    assert (headline.what, headline.value) == ("highest rate", "none shown")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_percentile_at_the_answer_meets_the_limit(seed: int) -> None:
+    case = open_loops.exponential_case(10_000.0, 0.9, 0.01)
+    found = searched(case, seed, replace(TWO_MINUTES, patience_s=8.0))
+    assert (found.answer is None) == (found.nearest is None) == (found.latency_ns is None)
+    if found.latency_ns:
+        assert found.latency_ns.value <= case.limit.limit_ns
 
 
 def test_this_machine_is_named_where_it_and_not_the_target_missed_the_limit() -> None:

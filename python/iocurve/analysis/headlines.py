@@ -34,7 +34,7 @@ from iocurve.analysis.published import PublishedComparison
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import FLUSH_KINDS
 from iocurve.foundation.units import MIB, MICROSECOND_NS, counted, format_count, format_latency, format_number
-from iocurve.result.document import Finding, Point, Result, SearchFacts
+from iocurve.result.document import NONE_SHOWN, Finding, Point, Result, SearchFacts
 from iocurve.result.stalls import MISSED_SHARE, Condition, condition, missed_share
 from iocurve.result.summary import Summary, Totals, summarise
 
@@ -303,7 +303,8 @@ def _search_headlines(result: Result, search: SearchFacts) -> list[Headline]:
     """The findings in the order of the search, which puts its answer first."""
     load, mark = search_load(result, search), mark_of(result.points)
     found = [finding for finding in search.findings if not finding.name.startswith(LAW_PREFIX)]
-    return [replace(_finding_headline(finding, load), mark=mark) for finding in found]
+    none = [Headline(NONE_SHOWN, "", search.unanswered, load)] if search.unanswered else []
+    return [replace(one, mark=mark) for one in (*none, *(_finding_headline(finding, load) for finding in found))]
 
 
 def _finding_headline(finding: Finding, load: str) -> Headline:

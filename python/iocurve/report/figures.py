@@ -13,7 +13,7 @@ from iocurve.analysis import Reading
 from iocurve.analysis.client_limits import ClientVerdict, client_verdicts, limited_clients
 from iocurve.analysis.families import PointFamily
 from iocurve.analysis.findings import KneeFinding
-from iocurve.foundation.units import MIB, format_count, format_number, sentence
+from iocurve.foundation.units import MIB, format_count, sentence
 from iocurve.report import charts, comparisons, loads
 from iocurve.report.cells import (
     LAST_COLUMNS,
@@ -97,11 +97,7 @@ def _knee_chart(family: PointFamily, reading: Reading, knee: KneeFinding) -> Cha
 
 def _findings_table(search: SearchFacts) -> Table:
     """All that a search found, with full figures."""
-    rows = [
-        (finding.name, f"{format_number(finding.figure.value, 3)} {finding.unit}".rstrip(), finding.figure.bounds_text)
-        for finding in search.findings
-    ]
-    return Table.of(("found", "figure", "bounds"), rows)
+    return Table.of(("found", "figure", "bounds"), search.rows)
 
 
 CAPTION = (

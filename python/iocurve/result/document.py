@@ -315,6 +315,10 @@ class Finding(Struct):
     figure: Interval
 
 
+NONE_SHOWN = "none shown"
+"""The figure of a finding that no measured load gave."""
+
+
 class SearchFacts(Struct):
     """The question of a search, and its findings."""
 
@@ -326,6 +330,17 @@ class SearchFacts(Struct):
     """Reason why the search ended."""
     remarks: tuple[str, ...] = ()
     """Caveats: a model that does not fit, a figure that is only a lower bound."""
+    unanswered: str = ""
+    """Name of the finding that would answer the question (``highest rate``) where no measured load did; else empty."""
+
+    @property
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Name, figure with its unit, and bounds of each finding, after an answer that no measured load gave."""
+        found = [
+            (one.name, f"{format_number(one.figure.value, 3)} {one.unit}".rstrip(), one.figure.bounds_text)
+            for one in self.findings
+        ]
+        return [*([(self.unanswered, NONE_SHOWN, "")] if self.unanswered else []), *found]
 
 
 class Limit(Struct):

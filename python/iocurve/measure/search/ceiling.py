@@ -209,9 +209,9 @@ class Ceiling(msgspec.Struct, frozen=True):
     rates: tuple[MeasuredRate, ...]
     """In the order in which they were first tried."""
     answer: Bounds | None
-    """The highest rate that meets the limit; None if none was found."""
+    """The highest rate that meets the limit; None if no measured rate met it."""
     nearest: MeasuredRate | None
-    """The measured rate nearest to the answer."""
+    """Of the measured rates that met the limit the one nearest to the answer."""
     latency_ns: Bounds | None
     """The limited percentile at the nearest rate."""
     ending: Ending
@@ -346,10 +346,11 @@ class _Search:
 
     def _ceiling(self, found: Crossing | None, ending: Ending, needed_s: float | None) -> Ceiling:
         rates = tuple(self._rates.values())
-        if found is None:
+        met = [one for one in rates if one.is_early]
+        if found is None or not met:
             by_machine = self._late_by_machine([min(rates, key=lambda one: one.rate)])
             return Ceiling(rates, None, None, None, ending, needed_s, by_machine)
-        nearest = min(rates, key=lambda one: abs(one.rate - found.rate))
+        nearest = min(met, key=lambda one: abs(one.rate - found.rate))
         by_machine = self._late_by_machine([one for one in rates if abs(one.rate / found.rate - 1) <= FITTED_AROUND])
         high = self._high(self._crossing(of_target=True)) if by_machine else self._high(found)
         clusters = self._clusters([one.counted for one in rates if not one.is_overloaded])

@@ -10,7 +10,7 @@ import msgspec
 from iocurve.analysis.check_names import SEARCHES, Vocabulary
 from iocurve.dialects.fio import command as fio
 from iocurve.foundation.errors import Diagnostic, DialectError, option, words_of
-from iocurve.foundation.units import SECOND_NS, format_number
+from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import Said, Section
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, Keep, Measure
@@ -172,10 +172,10 @@ def _search(question: Question, kind: str, search: Callable[[Loads], SearchFacts
 def shown(facts: SearchFacts) -> str:
     """The findings as text."""
     lines = [f"{facts.question} ({facts.workload})"]
-    width = max(len(finding.name) for finding in facts.findings)
-    for finding in facts.findings:
-        figure = finding.figure
-        text = f"  {finding.name:<{width}}  {format_number(figure.value, 3):>12} {finding.unit}"
-        lines.append(f"{text}  ({figure.bounds_text})" if figure.bounds_text else text)
+    width = max(len(name) for name, _, _ in facts.rows)
+    for name, figure, bounds in facts.rows:
+        number, _, unit = figure.partition(" ")
+        text = f"  {name:<{width}}  {number:>12} {unit}"
+        lines.append(f"{text}  ({bounds})" if bounds else text)
     lines += [f"stopped: {facts.stopped}", *facts.remarks]
     return "\n".join(lines)

@@ -16,6 +16,7 @@ BOUNDS = (
     "bounds hold whatever the form of the curve is, and allow for a standard deviation of "
     f"{100 * REPEAT:g} % between runs of one load: in at least 95 of 100 searches, in more where runs differ by less"
 )
+HIGHEST_RATE = "highest rate"
 NEEDED_S_MAX = 86_400.0
 """A longer patience is not proposed."""
 UNSEEN = 0.25
@@ -62,14 +63,20 @@ def max_facts(
             name=f"p{limit.percent:g} at this rate", unit="µs", figure=_interval(latency.value / 1e3, low, high)
         )
         answer = _interval(found.answer.value, found.answer.low or 0.0, found.answer.high)
-        findings = [Finding(name="highest rate", unit="IOPS", figure=answer), there, *findings]
+        findings = [Finding(name=HIGHEST_RATE, unit="IOPS", figure=answer), there, *findings]
         if found.nearest.rate != found.answer.value:
-            remarks.append(f"p{limit.percent:g} was measured at {found.nearest.rate:,.6g} IOPS, the nearest rate")
+            remarks.append(
+                f"p{limit.percent:g} was measured at {found.nearest.rate:,.6g} IOPS, the nearest rate that met it"
+            )
         if found.answer.low is None:
             remarks.append(
                 "no rate was shown to meet the limit: too few operations were measured, or latency hardly depends on "
                 "the rate; only the upper bound says something"
             )
+    elif found.ending != "missed":
+        lowest = min(found.rates, key=lambda one: one.rate, default=None)
+        tried = f": the lowest that was tried is {lowest.rate:,.6g} IOPS" if lowest else ""
+        remarks.append(f"no measured rate met the limit{tried}")
     allowed = format_latency(round(limit.limit_ns))
     return SearchFacts(
         question=f"the highest rate with p{limit.percent:g} response time at most {allowed}",
@@ -77,6 +84,7 @@ def max_facts(
         findings=tuple(findings),
         stopped=_max_stopped(found, closed_s),
         remarks=(*_machine_remarks(found), *remarks),
+        unanswered="" if found.answer else HIGHEST_RATE,
     )
 
 
