@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from contextlib import nullcontext
+from pathlib import Path
 
+import pytest
 from inline_snapshot import snapshot
 from msgspec.structs import replace
 from rich.console import Console
@@ -12,9 +24,10 @@ from data import synthetic
 from iocurve.analysis import read
 from iocurve.engine.outcome import IntervalKind, Live, LiveClient
 from iocurve.foundation.units import MIB, SECOND_NS
-from iocurve.report.live import TerminalView
+from iocurve.report.live import TerminalView, bars
 from iocurve.report.progress import PlainView, StartedPoint, finished_line
 from iocurve.report.table import result_table
+from iocurve.result.caps import Cap
 
 
 class Clock:
@@ -298,6 +311,177 @@ def live_lines(live: Live, *, width: int = 80, height: int = 24) -> list[str]:
     with out.capture() as captured:
         out.print(view._render())
     return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def on_screen(view: TerminalView, out: Console) -> list[str]:
+    with out.capture() as captured:
+        out.print(view._render_screen())
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def full_view(clock: Clock, *, points: int = 1, caps: tuple[Cap, ...] = ()) -> tuple[TerminalView, Console]:
+    """A view of the whole screen of 80 × 24, with 30 intervals of a point."""
+    out = Console(file=io.StringIO(), force_terminal=True, width=80, height=24, color_system=None, legacy_windows=False)
+    view = TerminalView(out, clock, fills_screen=True)
+    view.point_started(StartedPoint(0, points, "4 KiB reads", 60.0, caps=caps))
+    for number in range(30):
+        clock.now += 1
+        view.update(running((number + 1) * SECOND_NS, 1000 * (number + 1)).replace(intervals=number + 1))
+    return view, out
+
+
+def test_the_screen_has_rates_charts_and_keys_in_exactly_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    view, out = full_view(clock, caps=(Cap(scope="volume", quantity="iops", value=40_000),))
+    monkeypatch.setattr(view, "noise", lambda: "processors 61 % busy, other programs and local servers 3 %")
+    assert on_screen(view, out) == snapshot(
+        [
+            "4 KiB reads",
+            "━━━━━━━━━━━━━━━━                  30 s left",
+            "running, 30.0 s",
+            "read                    30k IOPS     117.2 MiB/s   p50   118 µs   p99   420 µs",
+            "75 % of the target's IOPS limit",
+            "IOPS over time: now 30k, 1k to 30k",
+            "                         ▁▂▄▆█",
+            "                     ▁▃▅▇█████",
+            "                 ▂▃▅▇█████████",
+            "             ▂▄▆██████████████",
+            "        ▁▃▅▆██████████████████",
+            "    ▁▃▅▇██████████████████████",
+            "▂▄▆▇██████████████████████████",
+            "p99 over time: now 420 µs, 420 µs to 420 µs",
+            "██████████████████████████████",
+            "██████████████████████████████",
+            "██████████████████████████████",
+            "██████████████████████████████",
+            "██████████████████████████████",
+            "██████████████████████████████",
+            "██████████████████████████████",
+            "",
+            "processors 61 % busy, other programs and local servers 3 %",
+            " r rate · l latency · c clients · p pause · q end",
+        ]
+    )
+
+
+def test_keys_choose_what_is_shown_and_pause_it() -> None:
+    clock = Clock()
+    view, out = full_view(clock)
+    view._press("l")
+    assert "read                 mean   100 µs   max     1 ns   3 in flight" in on_screen(view, out)
+    view._press("c")
+    assert "This machine is the only client." in on_screen(view, out)
+    view._press("p")
+    assert on_screen(view, out)[-1].strip() == "r rate · l latency · c clients · p go on · q end"
+    view._press("p")
+    assert on_screen(view, out)[-1].strip() == "r rate · l latency · c clients · p pause · q end"
+
+
+def test_the_key_q_ends_the_run_once() -> None:
+    view, out = full_view(Clock())
+    with pytest.raises(KeyboardInterrupt):
+        view._press("q")
+    view._press("q")
+    assert on_screen(view, out)[-1].strip().endswith("ending")
+
+
+def test_the_charts_of_a_new_point_begin_empty_and_those_that_ended_are_listed() -> None:
+    view, out = full_view(Clock(), points=2)
+    view._is_full = True
+    view.point_finished(synthetic.envelope().points[0].summary())
+    view.point_started(StartedPoint(1, 2, "second", 60.0))
+    lines = on_screen(view, out)
+    assert not any("over time" in line for line in lines)
+    assert "1/2  4 KiB, 100 % reads           118k IOPS  p99 1.5 ms" in lines
+    assert len(lines) == 24
+
+
+def test_bars_are_from_zero_and_more_values_than_columns_are_averaged() -> None:
+    assert bars([0, 1, 4, 8], 10) == [" ▁▄█"]
+    assert bars([8, 4, 12], 10, rows=2) == ["▃ █", "█▅█"]
+    assert bars([0, 8, 8, 8], 2) == ["▄█"]
+    assert bars([], 10) == [""]
+
+
+def test_only_a_run_that_takes_long_fills_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("iocurve.report.live._is_in_foreground", lambda: True)
+    shown = []
+    for seconds in (9.0, 11.0):
+        out = console(terminal=True)
+        with TerminalView(out, Clock()) as view:
+            view.point_started(StartedPoint(0, 1, "point", seconds))
+        shown.append("\x1b[?1049h" in text(out))
+    assert shown == [False, True]
+
+
+def test_what_was_written_while_the_screen_was_full_appears_after_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    out = console(terminal=True)
+    with TerminalView(out, Clock(), fills_screen=True) as view:
+        view.point_started(StartedPoint(0, 1, "point", 3.0))
+        print("warning: slow", file=sys.stderr)
+        assert capsys.readouterr().err == ""
+        assert "warning: slow" in on_screen(view, out)
+    assert capsys.readouterr().err == "warning: slow\n"
+    assert text(out).count("\x1b[?1049h") == text(out).count("\x1b[?1049l") == 1
+
+
+def in_terminal(command: list[str], *, stdout: Path | None = None, keys: str = "", ends: int | None = None) -> bytes:
+    """Runs a command in a terminal of 80 × 24, and gives what it shows there.
+
+    Once the whole screen is taken it gets the keys or the signal; at the end the terminal must be as it was.
+    """
+    head, tail = pty.openpty()
+    fcntl.ioctl(tail, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    before = termios.tcgetattr(tail)
+    with stdout.open("wb") if stdout else nullcontext(tail) as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "iocurve", *command],
+            stdin=tail,
+            stdout=out,
+            stderr=tail,
+            env={**os.environ, "TERM": "xterm"},
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+    shown = b""
+    while process.poll() is None or select.select([head], [], [], 0)[0]:
+        if not select.select([head], [], [], 0.05)[0]:
+            continue
+        shown += os.read(head, 65536)
+        if b"over time" in shown and (keys or ends):
+            os.write(head, keys.encode())
+            if ends:
+                process.send_signal(ends)
+            keys, ends = "", None
+    assert termios.tcgetattr(tail) == before
+    os.close(head)
+    os.close(tail)
+    return shown
+
+
+JOB = ["fio", "--name=job", "--ioengine=null", "--size=1m", "--rw=randread", "--time_based"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ["q", signal.SIGINT, signal.SIGTERM])
+def test_the_terminal_is_whole_after_a_run_that_was_ended_on_the_full_screen(end: str | int) -> None:
+    keys, ends = (end, None) if isinstance(end, str) else ("", end)
+    shown = in_terminal([*JOB, "--runtime=30"], keys=keys, ends=ends)
+    assert shown.count(b"\x1b[?1049h") == shown.count(b"\x1b[?1049l") == 1
+    after = shown.rpartition(b"\x1b[?1049l")[2]
+    assert b"job: (groupid=0, jobs=1)" in after
+    assert after.count(b"\x1b[?25l") <= after.count(b"\x1b[?25h")
+
+
+@pytest.mark.slow
+def test_a_file_gets_the_output_while_the_terminal_shows_the_view(tmp_path: Path) -> None:
+    elbencho = ["elbencho", "-w", "-t", "1", "-s", "64k", "-b", "4k", str(tmp_path / "file")]
+    shown = in_terminal(elbencho, stdout=tmp_path / "out")
+    assert b"WRITE       Elapsed time" in (tmp_path / "out").read_bytes()
+    assert b"Elapsed time" not in shown
 
 
 def test_the_live_view_has_a_row_for_each_of_a_few_clients() -> None:

@@ -152,7 +152,9 @@ def options_of(line: str) -> dict[str, bool]:
     words = split(line)
     command = app[words[0]][words[1]] if words[0] in ("result", "cluster", "disk") else app[words[0]]
     arguments = command.assemble_argument_collection()
-    return {name: one.hint is bool for one in arguments for name in one.names[:1] if name.startswith("--")}
+    return {
+        name: one.hint in (bool, bool | None) for one in arguments for name in one.names[:1] if name.startswith("--")
+    }
 
 
 def test_a_way_out_is_left_out_where_its_option_is() -> None:

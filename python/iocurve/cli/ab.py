@@ -21,8 +21,8 @@ from iocurve.cli.common import (
     Rounds,
     SizeBytes,
     TimeNs,
+    observed,
     refuse,
-    served_metrics,
 )
 from iocurve.cli.compare import OUTPUT, ComparisonOutput
 from iocurve.cli.exits import status
@@ -104,7 +104,7 @@ def ab(
         refuse("this is for one load on two targets; the commands say what runs", load, create=files.create)
         expressions = output.parsed(Vocabulary())
         measure = measured.of_commands(commands, runs, margin, repeats, overwrite=files.overwrite)
-        with served_metrics(metrics):
+        with observed(metrics):
             result = campaigns.into_directory(out, measure)
         sources = commands
     else:
@@ -112,7 +112,7 @@ def ab(
         request = measured.of_targets(named, load.load(), runs, overwrite=files.overwrite)
         request = replace(request, margin=margin, repeats_max=repeats)
         expressions = output.parsed(scenarios.vocabulary(request))
-        with served_metrics(metrics):
+        with observed(metrics):
             result = measured.run_targets(request, out)
         sources = target
     if result.state != "finished":

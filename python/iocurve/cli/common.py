@@ -6,7 +6,7 @@ import io
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -152,10 +152,17 @@ class MeasuredOutput(OutputOptions):
     metrics: MetricsAddress | None = None
     """Serve OpenMetrics at http://HOST:PORT/metrics while the measurement runs, on 127.0.0.1 unless a host is given;
     port 0 takes a free one: 9100, 0.0.0.0:9100."""
+    live: Annotated[bool | None, Parameter(negative="--no-live", show_default=False)] = None
+    """Show the measurement on the whole terminal, with charts. Default: if it takes more than 10 s."""
 
     def observed(self) -> AbstractContextManager[None]:
-        """Serves the metrics of runs while the context lasts. Raises ``TargetError``."""
-        return served_metrics(self.metrics)
+        """Shows runs as requested and serves their metrics while the context lasts.
+
+        Raises ``TargetError`` and ``DialectError``.
+        """
+        if self.live and self.quiet:
+            refuse("--quiet shows nothing", live=True)
+        return observed(self.metrics, fills_screen=self.live)
 
 
 OUTPUT = OutputOptions()
@@ -163,19 +170,25 @@ MEASURED_OUTPUT = MeasuredOutput()
 
 
 @contextmanager
-def served_metrics(place: tuple[str, int] | None) -> Iterator[None]:
-    """Serves the metrics of runs at a host and a port while the context lasts. Raises ``TargetError``."""
-    if place is None:
-        yield
-        return
-    # The library of metrics takes a while to load.
-    from iocurve.report.metrics import RunMetrics
-    from iocurve.report.progress import observed_by
-    from iocurve.result.openmetrics import metrics_server
+def observed(metrics: tuple[str, int] | None, *, fills_screen: bool | None = None) -> Iterator[None]:
+    """Serves the metrics of runs at a host and a port while the context lasts, and says which view shows them.
 
-    metrics = RunMetrics()
-    with metrics_server(metrics, *place) as url, observed_by(metrics):
-        print(f"metrics: {url}", file=sys.stderr)
+    Raises ``TargetError``, and ``DialectError`` where there is no terminal to fill.
+    """
+    from iocurve.report.progress import filling_screen, observed_by
+
+    if fills_screen and not sys.stderr.isatty():
+        refuse("stderr is no terminal", live=True)
+    with ExitStack() as stack:
+        stack.enter_context(filling_screen(fills_screen))
+        if metrics:
+            # The library of metrics takes a while to load.
+            from iocurve.report.metrics import RunMetrics
+            from iocurve.result.openmetrics import metrics_server
+
+            view = RunMetrics()
+            print(f"metrics: {stack.enter_context(metrics_server(view, *metrics))}", file=sys.stderr)
+            stack.enter_context(observed_by(view))
         yield
 
 
@@ -275,7 +288,7 @@ OPTION_GROUPS = {
     "Many machines": "clients on hosts ssh remote-dir tls allow-missing on-loss",
     "Connections": "listen address port max-connections metrics-address",
     "Faults": "fault fault-seed fault-log",
-    "Output": "out json quiet html markdown metrics images parquet jsonl bundle",
+    "Output": "out json quiet live html markdown metrics images parquet jsonl bundle",
     "Checks": "fail-if junit",
 }
 """The options of a command that has many, by the heading above them in its help; others are above them all."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, get_args
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.cli import checks
 from iocurve.cli.checks import CheckOptions
-from iocurve.cli.common import parse_metrics_address, served_metrics
+from iocurve.cli.common import observed, parse_metrics_address
 from iocurve.cli.exits import status
 from iocurve.cli.machines import SSH, ClusterOptions, OnLoss
 from iocurve.dialects.base import AddedWord, ClusterRequest, Dialect, ParsedCommand, numbered
@@ -42,7 +42,8 @@ def run(dialect: Dialect, arguments: Sequence[str]) -> int:
     is_checked = any(own[option] for option in ("--fail-if", "--junit", "--markdown"))
     before_run = (lambda plans: parsed.append(options.parsed(Vocabulary.of_plans(plans)))) if is_checked else None
     interrupts.install()
-    with served_metrics(_place(own["--metrics"])):
+    fills_screen = False if own["--no-live"] else True if own["--live"] else None
+    with observed(_place(own["--metrics"]), fills_screen=fills_screen):
         if cluster.hosts is not None:
             result = _run_on_hosts(dialect, cluster, rest, numbers, before_run)
         else:

@@ -40,7 +40,7 @@ REGISTRY = {
 }
 """The dialects of other tools. To add one, add a directory and a line here."""
 
-SHARED_FLAGS = ("--tls", "--allow-missing")
+SHARED_FLAGS = ("--tls", "--allow-missing", "--live", "--no-live")
 SHARED_SYNONYMS = {"--hostsfile": "--hosts"}
 """elbencho's option: --hosts takes the name of a file, too."""
 SHARED_OPTIONS = (
@@ -62,6 +62,7 @@ SHARED_HELP = (
     ("--fail-if", "EXPR", "exit with status 4 if it holds ('p99 > 2ms'), 5 if that cannot be told;"),
     ("", "", "--junit{0}FILE and --markdown{0}FILE write the checks: docs/howto-pipeline.md"),
     ("--metrics", "PORT", "serve OpenMetrics while it runs; HOST:PORT serves other machines"),
+    ("", "", "--live fills the terminal with charts, the default above 10 s; --no-live does not"),
     ("--hosts", "LIST", "run on these hosts, over ssh: vm1,vm2 or vm[1-12] or a file;"),
     ("", "", "--ssh{0}PROGRAM, --tls and --allow-missing: docs/howto-many-machines.md"),
 )

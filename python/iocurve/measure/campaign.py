@@ -368,6 +368,7 @@ class Campaign:
                 is_again=is_again,
                 seconds_planned=self.seconds_planned,
                 seconds_left=one.seconds_left,
+                caps=self.result.target.caps,
                 name_columns=max([POINT_COLUMNS, *map(len, self._order)]),
             )
         )

@@ -35,6 +35,11 @@ class _Signals:
         if self.are_over:
             os._exit(exit_status())
         elif len(self.received) > POLITE_MAX:
+            # Loaded long ago where there is a terminal to restore.
+            from iocurve.report.progress import AT_KILL
+
+            for restore in AT_KILL:
+                restore()
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         elif self.are_deferred:

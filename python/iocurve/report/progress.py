@@ -5,8 +5,10 @@ Figures are in fio's units: IOPS with k and M, MiB/s, latencies in µs and ms.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -16,7 +18,17 @@ import msgspec
 
 from iocurve.engine.derived import LARGE_BLOCK_BYTES
 from iocurve.engine.outcome import IntervalKind, Live, LiveClient
-from iocurve.foundation.units import MIB, SECOND_NS, format_bytes, format_count, format_duration, format_latency
+from iocurve.foundation.units import (
+    MIB,
+    SECOND_NS,
+    format_bytes,
+    format_count,
+    format_duration,
+    format_latency,
+    format_number,
+)
+from iocurve.machine.processes import PROC, TARGETS, ProcessorMeter, cpu_ns
+from iocurve.result.caps import Cap
 from iocurve.result.summary import Summary
 
 CLIENTS_SHOWN = 12
@@ -24,6 +36,9 @@ CLIENTS_SHOWN = 12
 NAME_COLUMNS = 20
 """Width of names in the live view, whose lines then fit 80 columns."""
 POINT_COLUMNS = 26
+INTERVALS_KEPT = 600
+"""Intervals of a point that the charts of a live view show: ten minutes at one second each."""
+NOISE_EVERY_S = 1.0
 POINT_COLUMNS_MAX = 37
 """Longer names of points are cut, so that the line of a finished point fits 80 columns."""
 PHASES = {
@@ -55,6 +70,8 @@ class StartedPoint(msgspec.Struct, frozen=True):
     """Expected time of all points with their turns; 0 where it is unknown."""
     name_columns: int = POINT_COLUMNS
     """Width of the names of all points."""
+    caps: tuple[Cap, ...] = ()
+    """Known limits of the target."""
     seconds_left: float = 0.0
     """Most time that is left for a search; 0 where that is unknown."""
 
@@ -95,10 +112,17 @@ class NoView(View):
 
 
 class Progress(View):
-    """The current point, its progress, and the time left for the plan. ``clock`` returns seconds."""
+    """A view that shows nothing: the current point, its progress and course, and the time left for the plan.
+
+    ``clock`` returns seconds.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        self._course: deque[dict[str, IntervalKind]] = deque(maxlen=INTERVALS_KEPT)
+        self._intervals, self._interval_s = 0, 1.0
+        self._meter: ProcessorMeter | None = None
+        self._sampled, self._sampled_ns, self._noise = 0.0, 0, ""
         self._point: StartedPoint | None = None
         self._started = 0.0
         self._preparation: str | None = None
@@ -117,6 +141,19 @@ class Progress(View):
             # The run that was disturbed ends without a finished point.
             self._end_run(self._point)
         self._point, self._started, self._live = point, self._clock(), None
+        self._course.clear()
+        self._interval_s = point.interval_ns / SECOND_NS
+
+    def update(self, live: Live) -> None:
+        """Keeps the state of the engine, and each interval of the point's own load."""
+        self._live = live
+        if live.intervals != self._intervals and self._preparation is None:
+            self._course.append(live.operations)
+        self._intervals = live.intervals
+
+    def point_finished(self, _summary: Summary, _disturbance: str | None = None) -> None:
+        """Ends the point that was started last."""
+        self.end_point()
 
     def preparing(self, purpose: str | None) -> None:
         """A load that is not measured runs for the point, until None is given."""
@@ -200,6 +237,32 @@ class Progress(View):
         live, interval_ns = measured
         return [_live_line(kind, part, interval_ns) for kind, part in live.operations.items()]
 
+    def latencies(self) -> list[str]:
+        """Mean and longest latency of the newest interval, and operations in flight by Little's law."""
+        if (measured := self._measured()) is None:
+            return []
+        live, interval_ns = measured
+        shown = ((kind, part) for kind, part in live.operations.items() if part.operations)
+        return [
+            f"{kind:<{NAME_COLUMNS}} mean {format_latency(part.mean_ns or 0):>8}"
+            f"   max {format_latency(part.max_ns or 0):>8}"
+            f"   {format_number(part.operations * (part.mean_ns or 0) / interval_ns, 3)} in flight"
+            for kind, part in shown
+        ]
+
+    def approached(self) -> str:
+        """The limit of the target that the newest interval is closest to: ``97 % of the throughput limit``."""
+        if (measured := self._measured()) is None or self._point is None:
+            return ""
+        (live, interval_ns), most, text = measured, 0.0, ""
+        for cap in self._point.caps:
+            parts = [part for kind, part in live.operations.items() if cap.kind in ("any", kind)]
+            done = sum(part.bytes if cap.quantity == "bytes_per_s" else part.operations for part in parts)
+            share = done * SECOND_NS / interval_ns / cap.value
+            if cap.scope == "volume" and cap.quantity != "requests" and share > most:
+                most, text = share, f"{100 * share:.0f} % of the target's {cap.text} limit"
+        return text
+
     def client_rows(self, rows_max: int = CLIENTS_SHOWN + 1) -> list[str]:
         """The newest rates of each load client.
 
@@ -215,6 +278,29 @@ class Progress(View):
         first = sorted(clients, key=lambda client: (client.state == "running", client.bytes, client.operations))
         shown, rest = first[: rows_max - 1], first[rows_max - 1 :]
         return [*(_client_row(client, interval_ns) for client in shown), _rest_row(rest, interval_ns)]
+
+    def course(self, metric: str) -> list[float]:
+        """Values of all kinds together in each interval so far: ``iops``, or the highest ``p50_ns`` or ``p99_ns``."""
+        intervals = [interval.values() for interval in list(self._course)]
+        if metric == "iops":
+            return [sum(kind.operations for kind in kinds) / self._interval_s for kinds in intervals]
+        return [max((getattr(kind, metric) or 0 for kind in kinds), default=0) for kinds in intervals]
+
+    def noise(self) -> str:
+        """``processors 93 % busy, other programs and local servers 3 %``, sampled once a second; empty at first."""
+        now = self._clock()
+        if self._meter and now < self._sampled + NOISE_EVERY_S:
+            return self._noise
+        own_ns = sum(cpu_ns(PROC / str(process)) or 0 for process in ("self", *TARGETS))
+        if self._meter is None:
+            self._meter = ProcessorMeter()
+        elif use := self._meter.sample():
+            seconds = (now - self._sampled) * (os.cpu_count() or 1)
+            others = max(0.0, use.used - use.steal - 100 * (own_ns - self._sampled_ns) / SECOND_NS / seconds)
+            steal = f", the hypervisor {use.steal:.0f} %" if use.steal >= 1 else ""
+            self._noise = f"processors {use.used:.0f} % busy, other programs and local servers {others:.0f} %{steal}"
+        self._sampled, self._sampled_ns = now, own_ns
+        return self._noise
 
     def _measured(self) -> tuple[Live, int] | None:
         """The state of the point's own load and its interval; figures of another load would look like the point's."""
@@ -299,7 +385,7 @@ class PlainView(Progress):
 
     def update(self, live: Live) -> None:
         """Writes the state of the engine, unless the last line is too young."""
-        self._live = live
+        super().update(live)
         if self._clock() >= self._next_line:
             self._next_line = self._clock() + PLAIN_LINE_EVERY_S
             if line := self._line():
@@ -353,17 +439,30 @@ class _Together(View):
             view.point_finished(summary, disturbance)
 
 
+AT_KILL: list[Callable[[], None]] = []
+"""Called before a signal ends the process at once: what restores the terminal."""
+_FILLS_SCREEN: ContextVar[bool | None] = ContextVar("fills_screen", default=None)
 _OBSERVER: ContextVar[View | None] = ContextVar("observer", default=None)
 
 
 @contextmanager
 def observed_by(view: View) -> Iterator[None]:
     """A further view, such as the one that serves metrics, sees all runs that start while the context lasts."""
-    token = _OBSERVER.set(view)
+    token = _OBSERVER.set(with_observer(view))
     try:
         yield
     finally:
         _OBSERVER.reset(token)
+
+
+@contextmanager
+def filling_screen(fills_screen: bool | None) -> Iterator[None]:
+    """Runs that start while the context lasts take the whole terminal, or do not; None decides by their length."""
+    token = _FILLS_SCREEN.set(fills_screen)
+    try:
+        yield
+    finally:
+        _FILLS_SCREEN.reset(token)
 
 
 def with_observer(view: View) -> View:
@@ -390,4 +489,4 @@ def _shown(*, keeps_lines: bool, quiet: bool) -> AbstractContextManager[View]:
     # Only a terminal needs the library that draws on one.
     from iocurve.report.live import TerminalView
 
-    return TerminalView(keeps_lines=keeps_lines)
+    return TerminalView(keeps_lines=keeps_lines, fills_screen=_FILLS_SCREEN.get())

@@ -211,7 +211,7 @@ class Ceiling(msgspec.Struct, frozen=True):
     answer: Bounds | None
     """The highest rate that meets the limit; None if no measured rate met it."""
     nearest: MeasuredRate | None
-    """Of the measured rates that met the limit the one nearest to the answer."""
+    """The measured rate that met the limit and is nearest to the answer."""
     latency_ns: Bounds | None
     """The limited percentile at the nearest rate."""
     ending: Ending
