@@ -141,7 +141,7 @@ truth-measured: develop ## the part of make truth that measures in real time, in
 .PHONY: truth-simulated
 truth-simulated: develop ## the part of make truth that is simulated, in 8 minutes
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
-	    $(BIN)/python -m bench.truth intervals stopping gains compared steps law percentiles capacity most-load --seconds 440
+	    $(BIN)/python -m bench.truth intervals stopping families gains compared steps law percentiles capacity most-load --seconds 440
 
 # LIMITS keeps the runs of a commit, and a second call continues there; SEED is that of the first run.
 LIMITS := target/limits

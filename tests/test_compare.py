@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 import pytest
@@ -29,7 +32,7 @@ from iocurve.report.compared import Compared
 from iocurve.result import turns
 from iocurve.result.document import Point
 from iocurve.result.imported import ImportedKind, ImportFacts
-from iocurve.result.paired import RatePair, rate_ratio
+from iocurve.result.paired import RatePair, RateRatio, rate_ratio
 from iocurve.result.percentiles import independent_operations
 from iocurve.targets.opened_target import UNOPENED
 from iocurve.targets.target import VolumeTarget
@@ -37,7 +40,7 @@ from iocurve.targets.target import VolumeTarget
 STEADY = Load("steady", 8, 1e6, 0.3, 0.0, 0.01)
 
 
-def measured(name: str = "steady", speed: float = 1.0, seed: int = 1, intervals: int = 20) -> Point:
+def measured(name: str = "steady", speed: float = 1.0, seed: int = 1, intervals: int = 24) -> Point:
     return point(replace(STEADY, name=name), intervals, speed, np.random.default_rng(seed))
 
 
@@ -53,6 +56,14 @@ def mixed(speed: float = 1.0, seed: int = 1, name: str = "steady") -> Point:
         ),
     )
     return reads.replace(outcome=reads.outcome.replace(workers=(both,)))
+
+
+def with_stall(one: Point, at: int) -> Point:
+    """The point, with an interval in which nothing completed."""
+    (worker,) = one.outcome.workers
+    intervals = list(worker.intervals)
+    intervals[at] = intervals[at].replace(operations={"read": intervals[at].operations["read"].replace(operations=0)})
+    return one.replace(outcome=one.outcome.replace(workers=(worker.replace(intervals=tuple(intervals)),)))
 
 
 def deeper(one: Point) -> Point:
@@ -201,6 +212,41 @@ def test_turns_of_another_result_are_no_pairs() -> None:
     found = compare(one, Turns().compared(1.0, seed=2).results[0])
     assert {difference.point for difference in found.differences} == {"A", "B"}
     assert all(difference.point == difference.other_point for difference in found.differences)
+
+
+def test_no_difference_says_what_would_have_shown() -> None:
+    found = compare(result([measured(intervals=60)]), result([measured(seed=2, intervals=60)])).of("iops")[0]
+    assert found.verdict == "no difference"
+    assert found.detectable_percent is not None
+    assert found.low_percent is not None
+    half = math.log((1 + (found.high_percent or 0) / 100) / (1 + found.low_percent / 100)) / 2
+    assert found.detectable_percent == pytest.approx(100 * math.expm1(1.43 * half), rel=1e-6)
+    assert found.verdict_text == f"no difference of 10 % or more, {found.detectable_percent:.2g} % would have shown"
+    assert found.to_record()["detectable_percent"] == found.detectable_percent
+
+
+def test_a_difference_that_would_have_shown_shows_in_eight_of_ten() -> None:
+    chance = random.Random(1)
+
+    def ratio(gain: float) -> RateRatio:
+        pairs = [
+            RatePair(gain * chance.lognormvariate(0, 0.03), chance.lognormvariate(0, 0.03), 2 * one + 1, 2 * one)
+            for one in range(20)
+        ]
+        found = rate_ratio(pairs)
+        assert found is not None
+        return found
+
+    gain = 1 + fmean(ratio(1.0).detectable or 0 for _ in range(60))
+    assert 0.7 <= sum(ratio(gain).verdict == "faster" for _ in range(100)) / 100 <= 0.95
+
+
+def test_a_rate_with_a_rare_event_says_how_much_longer_to_measure() -> None:
+    calm, stalled = measured(intervals=40), with_stall(measured(seed=2, intervals=40), at=20)
+    found = compare(result([calm]), result([stalled])).of("iops")[0]
+    assert found.verdict == "cannot tell"
+    seconds = math.ceil(40 * 4 * calm.course()[0].length_ns / SECOND_NS)
+    assert found.verdict_text == f"cannot tell: not enough data: at least {seconds} s more"
 
 
 def test_a_result_without_turns_is_not_compared_with_itself() -> None:

@@ -17,7 +17,18 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 
-from bench.truth import comparisons, conclusions, curves, delayed, knees, measured, percentiles, searches, served
+from bench.truth import (
+    comparisons,
+    conclusions,
+    curves,
+    delayed,
+    families,
+    knees,
+    measured,
+    percentiles,
+    searches,
+    served,
+)
 from bench.truth.table import PAGE, Row, Section, rows_of, with_table
 
 QUEUES = ("figure", "theory", "stub's log", "iocurve", "two standard errors")
@@ -29,6 +40,7 @@ SECTIONS = {
     "knees": Section(knees.knees, knees.COLUMNS, is_real_time=True),
     "intervals": Section(conclusions.intervals),
     "stopping": Section(conclusions.stopping, conclusions.STOPPING_COLUMNS),
+    "families": Section(families.scored, families.COLUMNS),
     "gains": Section(conclusions.gains),
     "compared": Section(comparisons.compared),
     "steps": Section(conclusions.steps),
@@ -37,7 +49,18 @@ SECTIONS = {
     "capacity": Section(curves.capacity, curves.COLUMNS),
     "most-load": Section(searches.most_load),
 }
-LONGEST_FIRST = ("compared", "steps", "percentiles", "most-load", "capacity", "stopping", "intervals", "gains", "law")
+LONGEST_FIRST = (
+    "compared",
+    "steps",
+    "percentiles",
+    "most-load",
+    "capacity",
+    "families",
+    "stopping",
+    "intervals",
+    "gains",
+    "law",
+)
 """Simulated sections, so that the processors finish together."""
 
 MACHINE_COLUMNS = ("section", "rows", "scale", "began (UTC)", "seconds", "processes", "load average before", "after")

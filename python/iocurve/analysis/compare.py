@@ -36,11 +36,12 @@ from msgspec.structs import replace
 from iocurve.analysis.matching import Unmatched, matched
 from iocurve.engine.plan import FLUSH_KINDS
 from iocurve.foundation.errors import ResultError
+from iocurve.foundation.units import SECOND_NS
 from iocurve.result.document import OWN_LIMITS, Point, Result, Turn
 from iocurve.result.figures import LATENCY_NAMES, RESPONSE, of_kind, plain
 from iocurve.result.paired import MARGIN, PAIRS_MIN, RatePair, RateRatio, Verdict, rate_ratio
 from iocurve.result.percentiles import independent_operations, percentile_interval
-from iocurve.result.stats import CONFIDENCE, judged_half_width, student_quantile
+from iocurve.result.stats import CONFIDENCE, judged_half_width, student_quantile, values_missing
 
 CORRECTION = "Holm"
 RESOLUTION = 1e-3
@@ -101,7 +102,22 @@ class Difference(msgspec.Struct, frozen=True):
         """The verdict with the margin and with doubts: ``faster, by less than 10 %``."""
         if self.is_disturbed_run:
             return "cannot tell: measured once, and disturbed"
-        return ", ".join(filter(None, (self.speed.verdict_text, self.disturbance and "disturbed")))
+        return ", ".join(filter(None, (self.speed.verdict_text, self._power_text, self.disturbance and "disturbed")))
+
+    @property
+    def _power_text(self) -> str:
+        """``4.2 % would have shown``, of a verdict that there is no difference."""
+        found = self.detectable_percent if self.verdict == "no difference" else None
+        return "" if found is None else f"{found:.2g} % would have shown"
+
+    @property
+    def detectable_percent(self) -> float | None:
+        """The change, in percent, that 8 of 10 such comparisons would have found: the power is 80 %.
+
+        None where the interval is open.
+        """
+        found = None if self.is_disturbed_run else self.speed.detectable
+        return None if found is None else 100 * found
 
     @property
     def change_percent(self) -> float:
@@ -131,6 +147,7 @@ class Difference(msgspec.Struct, frozen=True):
             "change_percent": self.change_percent,
             "change_low_percent": self.low_percent,
             "change_high_percent": self.high_percent,
+            "detectable_percent": self.detectable_percent,
             "confidence": self.confidence,
             "verdict": self.verdict,
             "verdict_text": self.verdict_text,
@@ -314,8 +331,20 @@ class _Test(msgspec.Struct, frozen=True):
         if self.figure != "iops":
             own, base = base, own
         doubt = "" if None not in (*own, *base) else self._doubt(confidence)
-        low, high = _ratio_bounds(own, base)
-        return RateRatio(own.value / base.value, low, high, self.margin, doubt if low is None or high is None else "")
+        low, high = ratio_bounds(own, base)
+        found = RateRatio(own.value / base.value, low, high, self.margin, doubt if low is None or high is None else "")
+        if found.verdict == "cannot tell" and not found.doubt and self.figure == "iops":
+            return replace(found, doubt=self._shortage())
+        return found
+
+    def _shortage(self) -> str:
+        """The further measured time that a rate needs before its events or its level are known; empty for none."""
+        kind, seconds = of_kind(self.name)[0], 0.0
+        for point in (self.base, self.point):
+            course = [] if point.turns else point.course(kind)
+            missing = values_missing([one.iops for one in course]) if course else 0
+            seconds = max(seconds, missing * course[0].length_ns / SECOND_NS if course else 0.0)
+        return f"not enough data: at least {math.ceil(seconds)} s more" if seconds else ""
 
     def bounded(self, point: Point, confidence: float) -> Bounded:
         """The figure of a point with its interval."""
@@ -339,9 +368,9 @@ class _Test(msgspec.Struct, frozen=True):
         if without:
             tool = without[0].imported and without[0].imported.tool
             return f"imported: {tool} states no time series" if tool else "no time series"
-        if all(one.low is None for one in both):
-            return "too few intervals, or rates that wander"
-        return "too few operations for a bound" if self.figure != "iops" else "too few intervals, or rates that wander"
+        if all(one.low is None for one in both) or self.figure == "iops":
+            return self._shortage() or "too few intervals, or rates that wander"
+        return "too few operations for a bound"
 
     def _own_limit(self) -> str:
         limits = [one.limit for one in (self.point, self.base) if one.limit and one.limit.code in OWN_LIMITS]
@@ -445,8 +474,8 @@ def _is_different(one: tuple[RateRatio, float] | None) -> bool:
     return one is not None and one[0].verdict in ("faster", "slower")
 
 
-def _ratio_bounds(own: Bounded, base: Bounded) -> tuple[float | None, float | None]:
-    """The bounds of the ratio of two independent figures."""
+def ratio_bounds(own: Bounded, base: Bounded) -> tuple[float | None, float | None]:
+    """The bounds of the ratio of two independent figures; None on a side where one of theirs is unknown."""
     middle = math.log(own.value / base.value)
     low = high = None
     if own.low and base.high:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
+from statistics import fmean
 
 from iocurve.analysis import target_limits
 from iocurve.analysis.cache_evidence import cache_doubts, cache_remarks
@@ -28,10 +30,13 @@ from iocurve.result.stalls import (
     starved_volume,
     starved_volume_text,
 )
+from iocurve.result.stats import CONFIDENCE, VALUES_MIN, mean_interval, values_missing
 from iocurve.result.summary import SeriesInterval, Summary
 
 CONCURRENCY_TOLERANCE = 0.1
 """An achieved concurrency that differs from the requested depth by more than this fraction is a doubt."""
+IMPRECISE = 0.02
+"""A rate with rare events is doubted where half of its interval is a larger part of it."""
 SKEW_TOLERANCE = 0.01
 """Workers that did not all run for more than this fraction of the window are a doubt."""
 
@@ -70,6 +75,7 @@ def doubts_of(result: Result, families: Sequence[PointFamily]) -> list[str]:
         *_emulation(result),
         *cache_doubts(result),
         *level_doubts(member.point for member in measured),
+        *_few_events(member.point for member in measured),
         *_labels(families, {note.code for note in result.notes}),
         *(f"{text}." for text in _unfinished(result)),
         *_concurrency(measured),
@@ -134,6 +140,24 @@ def _emulation(result: Result) -> list[str]:
 def level_doubts(points: Iterable[Point]) -> list[str]:
     """Points whose rate left its level, in a step (as when burst credits run out) or in a drift."""
     return [doubt for point in points for doubt in _level_doubts(point)]
+
+
+def _few_events(points: Iterable[Point]) -> list[str]:
+    """Points of one run whose rate has rare events or levels that come back, and too few of them for its interval."""
+    found = []
+    for point in points:
+        course = [] if point.turns else point.course()
+        rates = [one.iops for one in course]
+        if len(rates) < VALUES_MIN:
+            continue
+        interval, missing = mean_interval(rates, 1 - CONFIDENCE), values_missing(rates)
+        if interval.events is not None and missing and interval.half_width > IMPRECISE * fmean(rates):
+            seconds = math.ceil(missing * course[0].length_ns / SECOND_NS)
+            found.append(
+                f"{point.name}: its rate left its level {counted(interval.events, 'time')}, too few to know how often "
+                f"it does: measure for at least {seconds} s more"
+            )
+    return found
 
 
 def _level_doubts(point: Point) -> list[str]:

@@ -24,6 +24,9 @@ from iocurve.result.stats import CONFIDENCE, student_quantile
 Verdict = Literal["faster", "slower", "no difference", "cannot tell"]
 """faster, slower: the interval excludes equal rates. no difference: the interval excludes a difference that matters.
 cannot tell: the interval allows for both."""
+SEEN = 1.43
+"""Half widths of an interval that a difference needs so that 8 of 10 intervals exclude equal rates: 1 + z(80 %) /
+z(97.5 %). At a higher confidence, and from few turns, a little less would do."""
 MARGIN = 0.1
 """Smallest relative difference that matters, where no other is requested."""
 PAIRS_MIN = 3
@@ -101,6 +104,11 @@ class RateRatio(msgspec.Struct, frozen=True):
             text += f", by less than {margin_text(self.margin)}"
         reasons = ", ".join(filter(None, (self.own_limit and f"limited by {self.own_limit}", self.doubt)))
         return f"{text}: {reasons}" if reasons else text
+
+    @property
+    def detectable(self) -> float | None:
+        """The relative difference that 8 of 10 such comparisons would have found; None without bounds on both sides."""
+        return (self.high / self.low) ** (SEEN / 2) - 1 if self.low and self.high else None
 
     @property
     def is_small(self) -> bool:

@@ -12,7 +12,11 @@ correlations; the likelihood of its cosine transform says how plausible each mod
 mixture. The frame is that of U. K. Müller, "HAC corrections for strongly autocorrelated time series", Journal of
 Business & Economic Statistics 32, 2014; the cosine transform and its variances follow E. Lazarus, D. J. Lewis, J. H.
 Stock and M. W. Watson, "HAR inference: recommendations for practice", same journal 36, 2018. The weights of the models
-were set by simulation, so that coverage is even over the correlations.
+were set by simulation, so that coverage is even over the correlations. Fractional noise stands for long memory; a long
+series can tell it from short memory, so its weight grows with the length.
+
+A mean is also unsure because events are few: see ``_of_events`` and ``_of_levels``. Events that a series does not show
+are in no interval.
 """
 
 from __future__ import annotations
@@ -20,8 +24,9 @@ from __future__ import annotations
 import cmath
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import accumulate, groupby, pairwise
 from operator import mul
 from statistics import NormalDist, fmean, median, stdev
 
@@ -41,6 +46,8 @@ FEW_FACTOR = 1.5
 DEPENDENT_FACTOR = 1.1
 """The same for a series that tells less than half as much as independent values would: its dependence is an estimate,
 too."""
+EVENTS_MIN = 5
+"""Fewer rare events say little of how often they come: the mean of their number is known to a factor of two."""
 GAUSSIAN_MAD = 1.4826
 """Standard deviation of Gaussian noise, in median absolute deviations."""
 
@@ -98,6 +105,22 @@ def series_mean(values: Sequence[float]) -> Estimate:
         return Estimate(mean, math.inf, 1)
     freedom = max(FREEDOM_MIN, round(interval.effective) - 1)
     return Estimate(mean, interval.half_width / student_quantile(freedom), freedom + 1)
+
+
+def values_missing(values: Sequence[float]) -> int:
+    """Further values that a series needs, at the least, before its interval is that of its noise: 0 if it has enough.
+
+    A series without a stable mean needs as many again. One with rare events, or with levels that come back, needs
+    ``EVENTS_MIN`` of them.
+    """
+    if len(values) < VALUES_MIN:
+        return VALUES_MIN - len(values)
+    found = mean_interval(values, 1 - CONFIDENCE)
+    if math.isinf(found.half_width):
+        return len(values)
+    if found.events is None:
+        return 0
+    return max(0, math.ceil(len(values) * (EVENTS_MIN / max(1, found.events) - 1)))
 
 
 def judged_mean(values: Sequence[float], first: int) -> Estimate:
@@ -236,7 +259,13 @@ MIXED_WEIGHT = 0.1
 VALUES_MAX = 256
 """Longer series are averaged over neighbours down to this many values; the sum of the series stays the same."""
 UNDECIDED = 0.9
-"""Beyond this probability of the strongest correlation the series may as well have no mean: no interval is given."""
+"""Beyond this probability of the strongest dependence the series may as well have no mean: no interval is given."""
+ORDERS = {0.1: 1.5, 0.2: 1.5, 0.3: 0.7, 0.4: 0.4, 0.48: 0.2}
+"""Orders of differencing of the models with long memory (0.5 has no mean), and their weights relative to those of
+short memory."""
+STRONGEST_ORDER = max(ORDERS)
+EXACT = 8
+"""Cosine coefficients whose variance is exact; that of the others is the spectral density, less than 1 % off."""
 
 
 class MeanInterval(msgspec.Struct, frozen=True):
@@ -246,10 +275,22 @@ class MeanInterval(msgspec.Struct, frozen=True):
     """Infinite where the series cannot support an interval."""
     effective: float
     """The number of independent values that would tell as much about the mean."""
+    events: int | None = None
+    """Rare events, or returns to the rarer of two levels, that the series shows; None without such."""
 
 
 def mean_interval(values: Sequence[float], tail: float) -> MeanInterval:
     """The interval that leaves out ``tail`` of the probability. Needs at least three values."""
+    found = _mixture_interval(values, tail)
+    if not found.half_width or math.isinf(found.half_width):
+        return found
+    wider, events = _with_events(values, tail, found.half_width)
+    if wider <= found.half_width:
+        return replace(found, events=events)
+    return MeanInterval(wider, max(1.0, found.effective * (found.half_width / wider) ** 2), events)
+
+
+def _mixture_interval(values: Sequence[float], tail: float) -> MeanInterval:
     cells = _cells(values)
     powers = [coefficient**2 for coefficient in _cosines(cells)]
     total = math.fsum(powers)
@@ -258,10 +299,7 @@ def mean_interval(values: Sequence[float], tail: float) -> MeanInterval:
     table = _table(len(cells))
     spreads = [math.fsum(map(mul, powers, model.weights)) for model in table]
     chances = _posterior(table, spreads, len(powers))
-    strongest = math.fsum(
-        chance for chance, model in zip(chances, table, strict=True) if model.correlation == CORRELATIONS[-1]
-    )
-    if strongest > UNDECIDED:
+    if math.fsum(chance for chance, model in zip(chances, table, strict=True) if model.is_strongest) > UNDECIDED:
         return MeanInterval(math.inf, 1.0)
     errors = [
         math.sqrt(model.inflation * spread / len(powers) / len(cells))
@@ -274,7 +312,8 @@ def mean_interval(values: Sequence[float], tail: float) -> MeanInterval:
 class _Model(msgspec.Struct, frozen=True):
     """One candidate for a series of a given length, scaled to a variance of 1."""
 
-    correlation: float
+    is_strongest: bool
+    """The strongest dependence of its kind."""
     prior: float
     """Logarithm, not normalised."""
     weights: tuple[float, ...]
@@ -287,24 +326,59 @@ class _Model(msgspec.Struct, frozen=True):
 @lru_cache(maxsize=64)
 def _table(count: int) -> tuple[_Model, ...]:
     """The models of a series of ``count`` values."""
-    return tuple(
-        _model(count, correlation, share)
+    short = (
+        _autoregressive(count, correlation, share)
         for correlation in CORRELATIONS
         for share in (SHARES if correlation else SHARES[:1])
     )
+    return (*short, *(fractional_model(count, order) for order in ORDERS))
 
 
-def _model(count: int, correlation: float, share: float) -> _Model:
+def _autoregressive(count: int, correlation: float, share: float) -> _Model:
     variances = [
         share * variance + 1 - share for variance in (_variance(count, correlation, index) for index in range(1, count))
     ]
-    return _Model(
-        correlation,
-        math.log(_prior(count, correlation) * (1 if share == 1 else MIXED_WEIGHT)),
-        tuple(1 / variance for variance in variances),
-        math.fsum(map(math.log, variances)),
-        share * _inflation(count, correlation) + 1 - share,
+    prior = math.log(_prior(count, correlation) * (1 if share == 1 else MIXED_WEIGHT))
+    inflation = share * _inflation(count, correlation) + 1 - share
+    return _model(prior, variances, inflation, is_strongest=correlation == CORRELATIONS[-1])
+
+
+def fractional_model(count: int, order: float) -> _Model:
+    """Long memory: fractional noise, whose covariances fall by a power of the lag."""
+    covariances = list(
+        accumulate(range(1, count), lambda last, lag: last * (lag - 1 + order) / (lag - order), initial=1.0)
     )
+    density = math.exp(2 * math.lgamma(1 - order) - math.lgamma(1 - 2 * order))
+    variances = [
+        _cosine_variance(covariances, index)
+        if index <= EXACT
+        else density * (2 * math.sin(math.pi * index / count / 2)) ** (-2 * order)
+        for index in range(1, count)
+    ]
+    inflation = 1 + 2 * math.fsum((1 - lag / count) * covariances[lag] for lag in range(1, count))
+    return _model(
+        math.log(ORDERS[order] * _length_factor(count)), variances, inflation, is_strongest=order == STRONGEST_ORDER
+    )
+
+
+def _length_factor(count: int) -> float:
+    """Set by simulation: a short series without long memory would else get too wide an interval."""
+    return math.pow(count / 90, 1.3)
+
+
+def _model(prior: float, variances: Sequence[float], inflation: float, *, is_strongest: bool) -> _Model:
+    weights = tuple(1 / variance for variance in variances)
+    return _Model(is_strongest, prior, weights, math.fsum(map(math.log, variances)), inflation)
+
+
+def _cosine_variance(covariances: Sequence[float], index: int) -> float:
+    """Variance of a cosine coefficient of a series with these covariances, by lag."""
+    count, angle = len(covariances), math.pi * index / len(covariances)
+    by_lag = (
+        covariances[lag] * ((count - lag) * math.cos(angle * lag) - math.sin(angle * lag) / math.sin(angle))
+        for lag in range(1, count)
+    )
+    return covariances[0] + 2 / count * math.fsum(by_lag)
 
 
 def _prior(count: int, correlation: float) -> float:
@@ -380,3 +454,116 @@ def _student_tail(t: float, freedom: int) -> float:
     """Probability of both tails (D. L. Wallace, Annals of Mathematical Statistics 30, 1959)."""
     z = (8 * freedom + 1) / (8 * freedom + 3) * math.sqrt(freedom * math.log1p(t * t / freedom))
     return math.erfc(z / math.sqrt(2))
+
+
+# ---- levels that come back, and rare events
+
+FAR = 6.0
+"""Values farther from the median than this are events, in robust standard deviations."""
+RARE = 0.2
+"""Events are no more than this share of the values."""
+EXPLAINED_MIN = 0.8
+"""Two levels explain at least this share of the variance of a series."""
+
+
+def _with_events(values: Sequence[float], tail: float, plain: float) -> tuple[float, int | None]:
+    """Half of the interval of a series with rare events or levels that come back, and the number of these."""
+    quantile = NormalDist().inv_cdf(1 - tail / 2)
+    ordered = sorted(values)
+    found = [
+        (_of_events if sum(beyond) <= RARE * len(values) else _of_levels)(values, beyond, quantile, plain)
+        for beyond in _divisions(values, ordered)
+    ]
+    if not found:
+        return plain, None
+    mean, (half, events) = fmean(values), max(found)
+    # No share of the time can put the mean beyond the farthest value.
+    return min(half, max(mean - ordered[0], ordered[-1] - mean)), events
+
+
+def _divisions(values: Sequence[float], ordered: Sequence[float]) -> Iterator[list[bool]]:
+    """The series as two levels, and as its bulk with rare far values: True marks the rarer part."""
+    if (two := _two_levels(ordered)) is not None:
+        is_upper = [value > two for value in values]
+        yield is_upper if 2 * sum(is_upper) <= len(values) else [not one for one in is_upper]
+    middle, deviation = median(ordered), robust_deviation(values)
+    for sign in (-1, 1) if deviation else ():
+        beyond = [sign * (value - middle) > FAR * deviation for value in values]
+        if 0 < sum(beyond) <= RARE * len(values):
+            yield beyond
+
+
+def _two_levels(ordered: Sequence[float]) -> float | None:
+    """The last value of the lower of the two levels that explain the variance; None where no two levels do.
+
+    N. Otsu, "A threshold selection method from gray-level histograms", IEEE Transactions on Systems, Man and
+    Cybernetics 9, 1979.
+    """
+    count, mean = len(ordered), fmean(ordered)
+    total = math.fsum((value - mean) ** 2 for value in ordered)
+    sums = list(accumulate(value - mean for value in ordered))
+    between, at = max((sums[at] ** 2 * count / (at + 1) / (count - at - 1), at) for at in range(count - 1))
+    return ordered[at] if between > EXPLAINED_MIN * total else None
+
+
+def _unexplained(values: Sequence[float], is_far: Sequence[bool]) -> tuple[float, float]:
+    """The distance of two levels, and the share of the variance that lies within them."""
+    mean, count = fmean(values), len(values)
+    far = [value for value, beyond in zip(values, is_far, strict=True) if beyond]
+    near = [value for value, beyond in zip(values, is_far, strict=True) if not beyond]
+    gap = fmean(far) - fmean(near)
+    total = math.fsum((value - mean) ** 2 for value in values)
+    return gap, max(0.0, 1 - gap**2 * len(far) * len(near) / count / total)
+
+
+def _of_events(values: Sequence[float], is_far: Sequence[bool], quantile: float, plain: float) -> tuple[float, int]:
+    """The interval where far values are rare events, each of neighbouring values.
+
+    The sum of the events is that of a Poisson number of them. Its bound is the score bound of their number, with the
+    largest event in the place of a typical one, so that one more such event is allowed for, as in Bernstein's
+    inequality (A. Maurer, M. Pontil, "Empirical Bernstein bounds and sample variance penalization", COLT 2009).
+    """
+    near = fmean(value for value, beyond in zip(values, is_far, strict=True) if not beyond)
+    sizes = [
+        math.fsum(value - near for value, _ in members)
+        for beyond, members in groupby(zip(values, is_far, strict=True), key=lambda one: one[1])
+        if beyond
+    ]
+    largest = max(map(abs, sizes))
+    spread = math.sqrt(math.fsum(size**2 for size in sizes) + (quantile * largest / 2) ** 2)
+    events = (quantile**2 / 2 * largest + quantile * spread) / len(values)
+    return math.hypot(events, plain * math.sqrt(_unexplained(values, is_far)[1])), len(sizes)
+
+
+def _of_levels(values: Sequence[float], is_high: Sequence[bool], quantile: float, plain: float) -> tuple[float, int]:
+    """The interval where each of two levels is left at random: their shares of the time are those of a Markov chain.
+
+    The chances to leave are binomial, with Wilson's interval each (E. B. Wilson, "Probable inference", Journal of the
+    American Statistical Association 22, 1927); the interval of their ratio follows as in ``iocurve.analysis.compare``.
+    """
+    high, count = sum(is_high), len(values)
+    left_high = max(1, sum(before and not after for before, after in pairwise(is_high)))
+    left_low = max(1, sum(after and not before for before, after in pairwise(is_high)))
+    chances = (left_high, high), (left_low, count - high)
+    (low_leave, high_leave), (low_enter, high_enter) = (_wilson(*one, quantile) for one in chances)
+    leave, enter = left_high / high, left_low / (count - high)
+    up = math.hypot(math.log(high_enter / enter), math.log(leave / low_leave))
+    down = math.hypot(math.log(enter / low_enter), math.log(high_leave / leave))
+    share = high / count
+    gap, unexplained = _unexplained(values, is_high)
+    gap = abs(gap)
+    reach = max(_share_at(share, up) - share, share - _share_at(share, -down))
+    return math.hypot(gap * reach, plain * math.sqrt(unexplained)), min(left_high, left_low)
+
+
+def _share_at(share: float, distance: float) -> float:
+    """The share whose odds are farther by this distance on the scale of logarithms."""
+    odds = share / (1 - share) * math.exp(distance)
+    return odds / (1 + odds)
+
+
+def _wilson(successes: int, count: int, quantile: float) -> tuple[float, float]:
+    """Bounds of a probability."""
+    share, square = min(successes / count, 1.0), quantile**2 / count
+    middle, reach = share + square / 2, quantile * math.sqrt(share * (1 - share) / count + square / count / 4)
+    return (middle - reach) / (1 + square), (middle + reach) / (1 + square)
