@@ -1,32 +1,70 @@
 """``python -m bench.hostile``: what hostile NFSv4.1 clients can do to others, on a new volume.
 
 Attackers call from other addresses of the loopback network than their victims. Each row is what a victim saw; the exit
-status is 1 if one was kept from its work.
+status is 1 if one was kept from its work. A bystander in another process times its calls before and during each attack.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import random
+import resource
+import socket
 import sys
-import threading
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 
-from bench.nfs4 import BAD_SESSION, CURRENT, FALSE_RETRY, NO_ENTRY, ROOT, TYPE, Peer, Session, destroy, lookup
+from bench.nfs4 import (
+    BAD_SESSION,
+    CURRENT,
+    DIRECTORY,
+    FALSE_RETRY,
+    FIFO,
+    HANDLE,
+    LINK,
+    NO_ENTRY,
+    ROOT,
+    SAVE,
+    TYPE,
+    Peer,
+    Reply,
+    Session,
+    create,
+    destroy,
+    link,
+    lookup,
+    put,
+    read,
+    readdir,
+    remove,
+    rename,
+    write,
+)
 from bench.servers import Server, volume
 from iocurve.volume.control import Client as ControlClient
 
 VICTIM, NEWCOMER = "127.0.0.1", "127.0.0.3"
 ATTACKER = "127.0.0.2"
-WORKS = (ROOT, lookup(b"vol"), TYPE)
-PER_CALL = 10
-LOCKS_PER_CALL = 20
+VOLUME = (ROOT, lookup(b"vol"))
+WORKS = (*VOLUME, TYPE)
+PER_CALL = 20
+ATTACK_S = 3.0
+"""How long an attack goes on that has no number of calls."""
+QUIET_S = 1.0
+RATIO_MAX = 3.0
+"""What a bystander's p99 may become under attack."""
+SAMPLES_MIN = 300
+"""Calls of each kind that a p99 takes."""
+STOP_S = 30
+MUST_NOT = " **(must not be)**"
 
 
 @dataclass
@@ -68,27 +106,26 @@ def slots(server: Server, count: int) -> Iterator[Row]:
 
 
 def lock_owners(server: Server, count: int) -> Iterator[Row]:
-    """LOCK and LOCKU, each with a lock owner that is new. Another client's calls are timed meanwhile."""
+    """LOCK and LOCKU, each with a lock owner that is new."""
     with _victim(server) as works, Peer(server.port, ATTACKER) as peer, Peer(server.port, NEWCOMER) as other:
         attacker, watcher = Session.of(peer, b"locks"), Session.of(other, b"watcher")
         opened = _opened(attacker, b"locked")
-        with _timed(watcher) as times:
-            found: Counter[int] = Counter()
-            for first in range(0, count, LOCKS_PER_CALL):
-                pairs = [
-                    part
-                    for number in range(first, first + LOCKS_PER_CALL)
-                    for part in (
-                        attacker.lock(opened, b"o%d" % number, number % 64),
-                        attacker.unlock(CURRENT, number % 64),
-                    )
-                ]
-                found[attacker.call(ROOT, lookup(b"vol"), lookup(b"locked"), *pairs).status] += 1
+        found: Counter[int] = Counter()
+        for first in range(0, count, PER_CALL):
+            pairs = [
+                part
+                for number in range(first, first + PER_CALL)
+                for part in (
+                    attacker.lock(opened, b"o%d" % number, number % 64),
+                    attacker.unlock(CURRENT, number % 64),
+                )
+            ]
+            found[attacker.call(*VOLUME, lookup(b"locked"), *pairs).status] += 1
         states = _state(server)["states"]
         attack = f"{count:,} × LOCK and LOCKU, each with a new owner"
-        opens = watcher.call(ROOT, lookup(b"vol"), watcher.open(b"w", b"other")).status
+        opens = watcher.call(*VOLUME, watcher.open(b"w", b"other")).status
         row = _row(server, attack, found, works)
-        row.seen += f"; states left {states:,}; another client's OPEN {opens}; its GETATTR p99 {_p99(times)}"
+        row.seen += f"; states left {states:,}; another client's OPEN {opens}"
         row.holds &= opens == 0
         yield row
 
@@ -96,20 +133,114 @@ def lock_owners(server: Server, count: int) -> Iterator[Row]:
 def opens(server: Server, count: int) -> Iterator[Row]:
     """Opens of one file by as many owners, and of as many files: the server's time."""
     for attack, name in (("of one file", b"one"), ("of as many files", b"f%d")):
-        with _victim(server) as works, Peer(server.port, ATTACKER) as peer, Peer(server.port, NEWCOMER) as other:
-            attacker, watcher = Session.of(peer, b"opens " + name), Session.of(other, b"watches " + name)
+        with _victim(server) as works, Peer(server.port, ATTACKER) as peer:
+            attacker = Session.of(peer, b"opens " + name)
             before = _cpu_seconds(server.pid)
-            with _timed(watcher) as times:
-                found = Counter(
-                    attacker.call(
-                        ROOT, lookup(b"vol"), attacker.open(b"%d" % number, name % number if b"%" in name else name)
-                    ).status
-                    for number in range(count)
-                )
+            found = Counter(
+                attacker.call(*VOLUME, attacker.open(b"%d" % number, name % number if b"%" in name else name)).status
+                for number in range(count)
+            )
             spent = _cpu_seconds(server.pid) - before
             row = _row(server, f"{count:,} opens {attack}, each by its own owner", found, works)
-            row.seen += f"; {spent:.2f} s of the server's CPU time, GETATTR of another client p99 {_p99(times)}"
+            row.seen += f"; {spent:.2f} s of the server's CPU time"
             yield row
+
+
+def connections(server: Server, count: int) -> Iterator[Row]:
+    """Connections that send nothing."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(count + 500, most), most))
+    with _victim(server) as works, ExitStack() as stack:
+        for _ in range(count):
+            place = ("127.0.0.1", server.port)
+            stack.enter_context(socket.create_connection(place, source_address=(ATTACKER, 0)))
+        yield _row(server, f"{count:,} connections of one address that send nothing", Counter({0: count}), works)
+
+
+def users(server: Server, count: int) -> Iterator[Row]:
+    """Sessions of 256 slots, by another user of the address at which the others are."""
+    with _victim(server) as works, Peer(server.port, VICTIM) as peer, Peer(server.port, VICTIM) as other:
+        found = Counter(_client(peer, b"u%d" % number, 256, 1000) for number in range(count))
+        newcomer = _client(other, b"another user", 8, 1001)
+        row = _row(server, f"{count:,} sessions of 256 slots by one user, at the address of the others", found, works)
+        row.seen += f"; another user of the address {newcomer}"
+        row.holds &= newcomer == 0
+        yield row
+
+
+def links(server: Server, count: int) -> Iterator[Row]:
+    """A file with many names, then its attributes and its directory again and again."""
+    with _victim(server) as works, Peer(server.port, ATTACKER) as peer:
+        attacker = Session.of(peer, b"links")
+        _opened(attacker, b"linked")
+        attacker.call(*VOLUME, create(DIRECTORY, b"names"))
+        found: Counter[int] = Counter()
+        for first in range(0, count, PER_CALL):
+            names = [link(b"n%d" % number) for number in range(first, first + PER_CALL)]
+            there = (*VOLUME, lookup(b"linked"), SAVE, *VOLUME, lookup(b"names"))
+            found[attacker.call(*there, *names).status] += 1
+        kinds = ((*VOLUME, lookup(b"linked"), TYPE), (*VOLUME, lookup(b"names"), readdir(65_536)))
+        found += _again_and_again(attacker, kinds)
+        yield _row(server, f"a file of {count:,} names: GETATTR of it and READDIR of 64 KiB of them", found, works)
+
+
+def levels(server: Server, count: int) -> Iterator[Row]:
+    """Directories below one another, of which the highest is renamed again and again."""
+    with _victim(server) as works, Peer(server.port, ATTACKER) as peer:
+        attacker = Session.of(peer, b"levels")
+        made = attacker.call(*VOLUME, create(DIRECTORY, b"top"), HANDLE)
+        depth, found = 1, Counter({made.status: 1})
+        while depth < count and made.status == 0:
+            made = attacker.call(put(_handle(made)), *[create(DIRECTORY, b"d")] * PER_CALL, HANDLE)
+            found[made.status] += 1
+            depth += PER_CALL
+        there = (*VOLUME, SAVE)
+        found += _again_and_again(attacker, ((*there, rename(b"top", b"pot")), (*there, rename(b"pot", b"top"))))
+        yield _row(server, f"RENAME of a directory with up to {count:,} levels below it ({depth:,} made)", found, works)
+
+
+def symbolic_links(server: Server, count: int) -> Iterator[Row]:
+    """Symbolic links of 4,095 bytes, until there is no room."""
+    with _victim(server) as works, Peer(server.port, ATTACKER) as peer:
+        attacker = Session.of(peer, b"symbolic links")
+        before, found = _resident_mib(server.pid), Counter[int]()
+        for first in range(0, count, PER_CALL):
+            names = [create(LINK, b"s%d" % number, b"x" * 4095) for number in range(first, first + PER_CALL)]
+            both = [part for name in names for part in (*VOLUME, name)]
+            found[attacker.call(*both).status] += 1
+        row = _row(server, f"{count:,} symbolic links of 4,095 bytes", found, works)
+        row.seen += f"; the server's memory grew by {_resident_mib(server.pid) - before:,.0f} MiB"
+        yield row
+
+
+def pipes(server: Server, count: int) -> Iterator[Row]:
+    """A FIFO takes a file's name while the file is opened."""
+    del count
+    with _victim(server) as works, Peer(server.port, ATTACKER) as peer:
+        attacker = Session.of(peer, b"pipes")
+        _opened(attacker, b"file")
+        attacker.call(*VOLUME, create(FIFO, b"pipe"))
+        there = (*VOLUME, SAVE)
+        swap = (rename(b"file", b"x"), rename(b"pipe", b"file"), rename(b"x", b"pipe"))
+        kinds = ((*there, *swap), (*VOLUME, attacker.open(b"o", b"file")), (*VOLUME, attacker.open(b"p", b"pipe")))
+        yield _row(
+            server, "a file and a FIFO exchange their names, and are opened", _again_and_again(attacker, kinds), works
+        )
+
+
+def removes(server: Server, count: int) -> Iterator[Row]:
+    """Files that are written and removed while they are looked up: what they took is given back."""
+    del count
+    with _victim(server) as works, Peer(server.port, ATTACKER) as peer:
+        attacker = Session.of(peer, b"removes")
+        before = _used_bytes(server)
+        written = (*VOLUME, attacker.open(b"o", b"f"), write(bytes(65_536)))
+        kinds = (written, (*VOLUME, lookup(b"f"), TYPE), (*VOLUME, remove(b"f")), (*VOLUME, lookup(b"f"), TYPE))
+        found = _again_and_again(attacker, kinds)
+        attacker.call(*VOLUME, remove(b"f"))
+        row = _row(server, "a file is written, looked up and removed, again and again", found, works)
+        row.seen += f"; space taken afterwards {_used_bytes(server) - before:,} bytes"
+        yield row
 
 
 def session_ids(server: Server, count: int) -> Iterator[Row]:
@@ -166,6 +297,13 @@ ATTACKS: dict[str, tuple[Attack, Sequence[str]]] = {
     "slots": (lambda server: slots(server, 2048), ()),
     "lock-owners": (lambda server: lock_owners(server, 307_200), ()),
     "opens": (lambda server: opens(server, 10_000), ()),
+    "connections": (lambda server: connections(server, 9_000), ()),
+    "users": (lambda server: users(server, 512), ()),
+    "links": (lambda server: links(server, 20_000), ()),
+    "levels": (lambda server: levels(server, 100_000), ()),
+    "symbolic-links": (lambda server: symbolic_links(server, 40_000), ("--unlimited", "--quota", "128MiB")),
+    "pipes": (lambda server: pipes(server, 1), ()),
+    "removes": (lambda server: removes(server, 1), ()),
     "session-ids": (lambda server: session_ids(server, 20_000), ()),
     "replays": (lambda server: replays(server, 1), ()),
     "other-exports": (
@@ -180,14 +318,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     known = " ".join(ATTACKS)
     parser = argparse.ArgumentParser(prog="python -m bench.hostile", description=__doc__)
     parser.add_argument("attacks", nargs="*", default=[*ATTACKS], metavar="ATTACK", help=f"default: {known}")
+    parser.add_argument("--directory", action="store_true", help="volumes of directories, not in memory")
+    options = parser.parse_args(arguments)
     rows: list[Row] = []
-    print("| attack | seen |\n| --- | --- |")
-    for name in parser.parse_args(arguments).attacks:
-        attack, options = ATTACKS[name]
-        with volume(*(options or ("--unlimited",))) as server:
-            for row in attack(server):
-                rows.append(row)
-                print(f"| {row.attack} | {row.seen}{'' if row.holds else ' **(must not be)**'} |", flush=True)
+    print("| attack | seen | a bystander's p99, before → during |\n| --- | --- | --- |")
+    for name in options.attacks:
+        attack, settings = ATTACKS[name]
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as store:
+            stored = ("--store", store) if options.directory and "--export" not in settings else ()
+            Path(store).chmod(0o777)
+            with volume(*(settings or ("--unlimited",)), *stored) as server, _bystander(server) as timed:
+                time.sleep(QUIET_S)
+                before = timed()
+                for row in attack(server):
+                    rows.append(row)
+                    bystander = _compared(before, timed())
+                    print(f"| {row.attack} | {row.seen}{'' if row.holds else MUST_NOT} | {bystander} |", flush=True)
     return 0 if all(row.holds for row in rows) else 1
 
 
@@ -218,10 +364,27 @@ def _victim(server: Server) -> Iterator[Callable[[], int]]:
         yield lambda: session.call(*WORKS).status
 
 
-def _client(peer: Peer, owner: bytes, slots: int = 8) -> int:
+def _client(peer: Peer, owner: bytes, slots: int = 8, user: int = 0) -> int:
     """The status of a new client's first operations."""
-    status, client, sequence = peer.exchange_id(owner)
-    return status or peer.create_session(client, sequence, slots)[0]
+    status, client, sequence = peer.exchange_id(owner, user)
+    return status or peer.create_session(client, sequence, slots, user)[0]
+
+
+def _again_and_again(attacker: Session, calls: Sequence[Sequence[bytes]]) -> Counter[int]:
+    """The statuses of calls that are made by turns for some seconds."""
+    found: Counter[int] = Counter()
+    until = time.monotonic() + ATTACK_S
+    while time.monotonic() < until:
+        found.update(attacker.call(*call).status for call in calls)
+    return found
+
+
+def _handle(reply: Reply) -> bytes:
+    """The handle that GETFH, the last operation of a call, has returned: opaque, of at most 128 bytes."""
+    for length in range(4, 132, 4):
+        if reply.body[-length - 4 : -length] == length.to_bytes(4):
+            return reply.body[-length:]
+    raise RuntimeError(f"no handle in a reply of status {reply.status}")
 
 
 def _opened(session: Session, file: bytes) -> bytes:
@@ -232,28 +395,73 @@ def _opened(session: Session, file: bytes) -> bytes:
 
 
 @contextmanager
-def _timed(session: Session) -> Iterator[list[float]]:
-    """Times the calls of a client, in milliseconds, while the context lasts."""
-    times: list[float] = []
-    ended = threading.Event()
+def _bystander(server: Server) -> Iterator[Callable[[], list[list[float]]]]:
+    """A client in another process; yields what gives the times of its GETATTRs and READs since the last call."""
+    ours, theirs = multiprocessing.get_context("spawn").Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=_stand_by, args=(server.port, theirs), daemon=True)
+    process.start()
+    ours.recv()
 
-    def work() -> None:
-        while not ended.wait(0.002):
-            started = time.monotonic()
-            assert session.call(*WORKS).status == 0
-            times.append(1000 * (time.monotonic() - started))
+    def timed() -> list[list[float]]:
+        ours.send(True)
+        found: list[list[float]] = ours.recv()
+        return found
 
-    thread = threading.Thread(target=work)
-    thread.start()
     try:
-        yield times
+        yield timed
     finally:
-        ended.set()
-        thread.join()
+        ours.send(False)
+        process.join(STOP_S)
 
 
-def _p99(times: Sequence[float]) -> str:
-    return f"{sorted(times)[len(times) * 99 // 100]:.1f} ms"
+def _stand_by(port: int, pipe: Connection) -> None:
+    """Calls a volume by turns, in a process for this alone; sends times in milliseconds."""
+    with Peer(port, VICTIM) as peer:
+        session = Session.of(peer, b"bystander")
+        for name in (b"vol", b"other"):
+            there = (ROOT, lookup(name))
+            status = session.call(*there, session.open(b"b", b"bystander's"), write(bytes(4096))).status
+            if status == 0:
+                break
+        calls = ((*there, TYPE), (*there, lookup(b"bystander's"), read(4096)))
+        times: list[list[float]] = [[], []]
+        pipe.send(status)
+        while True:
+            time.sleep(0.001)
+            for kind, call in enumerate(calls):
+                started = time.monotonic()
+                session.call(*call)
+                times[kind].append(1000 * (time.monotonic() - started))
+            if pipe.poll():
+                if not pipe.recv():
+                    return
+                pipe.send(times)
+                times = [[], []]
+
+
+def _compared(before: list[list[float]], during: list[list[float]]) -> str:
+    """The p99 of both kinds of calls, and by how much they grew; a dash where there are too few calls."""
+    told = []
+    for kind, first, then in zip(("GETATTR", "READ"), before, during, strict=True):
+        if min(len(first), len(then)) < SAMPLES_MIN:
+            return "–"
+        slow, slower = _p99(first), _p99(then)
+        told.append(f"{kind} {slow:.2f} → {slower:.2f} ms{MUST_NOT if slower > RATIO_MAX * slow else ''}")
+    return ", ".join(told)
+
+
+def _p99(times: Sequence[float]) -> float:
+    return sorted(times)[len(times) * 99 // 100]
+
+
+def _used_bytes(server: Server) -> int:
+    with ControlClient(str(server.port)) as control:
+        return sum(export.used_bytes for export in control.stats().exports)
+
+
+def _resident_mib(pid: int) -> float:
+    pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="utf-8").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def _state(server: Server) -> dict[str, int]:

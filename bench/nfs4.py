@@ -12,6 +12,10 @@ NO_ENTRY, GRACE, BAD_SESSION, FALSE_RETRY = 2, 10013, 10052, 10076
 """``NFS4ERR_NOENT``, ``NFS4ERR_GRACE``, ``NFS4ERR_BADSESSION``, ``NFS4ERR_SEQ_FALSE_RETRY``."""
 ROOT, RECLAIM_COMPLETE = struct.pack(">I", 24), struct.pack(">II", 58, 0)
 """PUTROOTFH, and RECLAIM_COMPLETE of all file systems."""
+HANDLE, SAVE = struct.pack(">I", 10), struct.pack(">I", 32)
+"""GETFH and SAVEFH."""
+DIRECTORY, LINK, FIFO = 2, 5, 7
+"""``NF4DIR``, ``NF4LNK``, ``NF4FIFO``."""
 CURRENT = struct.pack(">I12x", 1)
 """The state id that the operation before has returned."""
 TYPE = struct.pack(">III", 9, 1, 2)
@@ -31,6 +35,46 @@ def opaque(content: bytes) -> bytes:
 def lookup(name: bytes) -> bytes:
     """LOOKUP of a name."""
     return word(15) + opaque(name)
+
+
+def put(handle: bytes) -> bytes:
+    """PUTFH."""
+    return word(22) + opaque(handle)
+
+
+def create(kind: int, name: bytes, target: bytes = b"") -> bytes:
+    """CREATE of a directory, a FIFO, or a symbolic link with its target, without attributes."""
+    return word(6) + word(kind) + (opaque(target) if kind == LINK else b"") + opaque(name) + word(0) * 2
+
+
+def link(name: bytes) -> bytes:
+    """LINK of the saved file."""
+    return word(11) + opaque(name)
+
+
+def rename(old: bytes, new: bytes) -> bytes:
+    """RENAME from the saved directory."""
+    return word(29) + opaque(old) + opaque(new)
+
+
+def remove(name: bytes) -> bytes:
+    """REMOVE."""
+    return word(28) + opaque(name)
+
+
+def readdir(size: int) -> bytes:
+    """READDIR from the first name, with the type of each file."""
+    return word(26) + bytes(16) + word(size) * 2 + word(1) + word(2)
+
+
+def read(size: int) -> bytes:
+    """READ from the start of the file, with the state of the operation before or of no open."""
+    return word(25) + bytes(16) + bytes(8) + word(size)
+
+
+def write(content: bytes) -> bytes:
+    """WRITE to the start of the file with the state of the operation before, not on stable storage."""
+    return word(38) + CURRENT + bytes(8) + word(0) + opaque(content)
 
 
 def bind(session: bytes) -> bytes:
@@ -79,16 +123,16 @@ class Peer:
         assert not tag, "the tag of the call is empty"
         return Reply(status, count, reply[36:])
 
-    def exchange_id(self, owner: bytes) -> tuple[int, int, int]:
+    def exchange_id(self, owner: bytes, user: int = 0) -> tuple[int, int, int]:
         """The status; if it is 0 the client's id and its first sequence number."""
-        reply = self.compound(word(42) + bytes(8) + opaque(owner) + word(0) * 3)
+        reply = self.compound(word(42) + bytes(8) + opaque(owner) + word(0) * 3, user=user)
         return (reply.status, 0, 0) if reply.status else (0, *struct.unpack_from(">QI", reply.body, 8))
 
-    def create_session(self, client: int, sequence: int, slots: int) -> tuple[int, bytes]:
+    def create_session(self, client: int, sequence: int, slots: int, user: int = 0) -> tuple[int, bytes]:
         """The status; if it is 0 the session's id."""
         channel = struct.pack(">6I", 0, 1 << 20, 1 << 20, 1024, 64, slots) + word(0)
         create = struct.pack(">IQII", 43, client, sequence, 0) + channel * 2 + word(0) + word(1) + word(0)
-        reply = self.compound(create)
+        reply = self.compound(create, user=user)
         return reply.status, reply.body[8:24]
 
     def _exactly(self, count: int) -> bytes:

@@ -68,10 +68,18 @@ def test_the_volume_is_measured_and_its_data_are_checked(tmp_path: Path) -> None
     ]
 
 
-def test_clients_that_attack_a_volume_keep_no_other_client_out(capsys: pytest.CaptureFixture[str]) -> None:
-    assert hostile.main(["clients", "unconfirmed", "session-ids", "replays", "other-exports"]) == 0
+def test_clients_that_attack_a_volume_keep_no_other_client_out(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hostile, "QUIET_S", 0)
+    monkeypatch.setattr(hostile, "ATTACK_S", 0.2)
+    attacks = ["clients", "users", "session-ids", "replays", "other-exports", "symbolic-links", "pipes", "removes"]
+    assert hostile.main(attacks) == 0
     shown = capsys.readouterr().out
-    assert "statuses 0 × 4,095, 10008 × 4,097; clients left 4,096" in shown
+    assert "another user of the address 0 |" in shown
+    assert "69 × " in shown, "the quota is full"
+    assert "space taken afterwards 0 bytes" in shown
+    assert "statuses 0 × 4,094, 10008 × 4,098; clients left 4,096" in shown
     assert "the same user 0 and the kept reply, the other one 10076" in shown
 
 
