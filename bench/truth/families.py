@@ -25,7 +25,7 @@ from iocurve.analysis.level_changes import level_change
 from iocurve.measure.campaign import turn_places
 from iocurve.measure.search.loads import Stopping
 from iocurve.result.paired import RatePair, rate_ratio, verdict
-from iocurve.result.stats import CONFIDENCE, Estimate, judged_half_width, judged_mean, series_mean
+from iocurve.result.stats import CONFIDENCE, Estimate, compared_half_width, judged_mean, series_mean
 
 LENGTHS = (20, 40, 100, 200, 400)
 COMPARED_LENGTHS = (40, 200)
@@ -39,7 +39,7 @@ PRECISION = 0.02
 SETS = 6
 FAMILIES_SCORED = 3
 SPLIT_SEED = 40
-LOOKED_AT_SEED, SCORE_SEED = 1, 2
+LOOKED_AT_SEED, SCORE_SEED = 1, 3
 RUNS = 150
 COLUMNS = (
     "family",
@@ -199,11 +199,15 @@ class Held:
         return self.held / given if (given := self.runs - self.declined - self.unseen) else math.nan
 
     @property
+    def _seen_text(self) -> str:
+        return "none" if self.runs == self.declined + self.unseen else f"{self.seen_share:.0%}"
+
+    @property
     def text(self) -> str:
         """``60 % (seen 97 %), 2 % declined``."""
         if self.runs == self.declined:
             return "declined" if self.runs else "–"
-        seen = f" (seen {self.seen_share:.0%})" if self.unseen else ""
+        seen = f" (seen {self._seen_text})" if self.unseen else ""
         return f"{self.share:.0%}{seen}" + (f", {self.declined / self.runs:.0%} declined" if self.declined else "")
 
 
@@ -268,7 +272,7 @@ def _shows_nothing(values: Array) -> bool:
 
 def _bounded(values: Sequence[float]) -> Bounded:
     mean = math.fsum(values) / len(values)
-    half = judged_half_width(values, 0, CONFIDENCE)
+    half = compared_half_width(values, 0, CONFIDENCE)
     return Bounded(mean, mean - half if half < mean else None, mean + half if math.isfinite(half) else None)
 
 

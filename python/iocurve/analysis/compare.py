@@ -41,7 +41,7 @@ from iocurve.result.document import OWN_LIMITS, Point, Result, Turn
 from iocurve.result.figures import LATENCY_NAMES, RESPONSE, of_kind, plain
 from iocurve.result.paired import MARGIN, PAIRS_MIN, RatePair, RateRatio, Verdict, rate_ratio
 from iocurve.result.percentiles import independent_operations, percentile_interval
-from iocurve.result.stats import CONFIDENCE, judged_half_width, student_quantile, values_missing
+from iocurve.result.stats import CONFIDENCE, compared_half_width, student_quantile, values_missing
 
 CORRECTION = "Holm"
 RESOLUTION = 1e-3
@@ -248,7 +248,7 @@ def figure_interval(
         return Bounded(value, None, None)
     if figure == "iops":
         rates = [one.iops for one in point.course(kind)]
-        half = judged_half_width(rates, point.length_chosen_by, confidence) / (fmean(rates) if any(rates) else 1)
+        half = compared_half_width(rates, point.length_chosen_by, confidence) / (fmean(rates) if any(rates) else 1)
         return Bounded(
             value, value * (1 - half) if half < 1 else None, value * (1 + half) if math.isfinite(half) else None
         )

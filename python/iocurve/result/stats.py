@@ -139,17 +139,20 @@ def judged_mean(values: Sequence[float], first: int) -> Estimate:
     return replace(widest.widened(_dependent_factor(len(values), whole.batches)), mean=whole.mean)
 
 
-def judged_half_width(values: Sequence[float], first: int, confidence: float) -> float:
-    """Half of the interval of ``judged_mean`` at another confidence level; infinite where there is none."""
+def compared_half_width(values: Sequence[float], first: int, confidence: float) -> float:
+    """Half of the interval of ``judged_mean`` for a comparison with another run; infinite where there is none.
+
+    A slow change of the target counts twice there: each run has another part of it. So long memory has more weight.
+    """
     first = min(first, len(values) // 2)
     rest = values[first:]
     if len(rest) < VALUES_MIN:
         return math.inf
-    interval = mean_interval(rest, 1 - confidence)
+    interval = mean_interval(rest, 1 - confidence, long_memory=COMPARED_MEMORY)
     judged = interval.half_width * _judged_share(len(values), first, interval.effective)
     if not first:
         return judged
-    whole = mean_interval(values, 1 - confidence)
+    whole = mean_interval(values, 1 - confidence, long_memory=COMPARED_MEMORY)
     return max(judged, whole.half_width) * _dependent_factor(len(values), whole.effective)
 
 
@@ -263,6 +266,8 @@ UNDECIDED = 0.9
 ORDERS = {0.1: 1.5, 0.2: 1.5, 0.3: 0.7, 0.4: 0.4, 0.48: 0.2}
 """Orders of differencing of the models with long memory (0.5 has no mean), and their weights relative to those of
 short memory."""
+COMPARED_MEMORY = 5.0
+"""Factor on these weights where two runs are compared, set by simulation."""
 STRONGEST_ORDER = max(ORDERS)
 EXACT = 8
 """Cosine coefficients whose variance is exact; that of the others is the spectral density, less than 1 % off."""
@@ -279,9 +284,12 @@ class MeanInterval(msgspec.Struct, frozen=True):
     """Rare events, or returns to the rarer of two levels, that the series shows; None without such."""
 
 
-def mean_interval(values: Sequence[float], tail: float) -> MeanInterval:
-    """The interval that leaves out ``tail`` of the probability. Needs at least three values."""
-    found = _mixture_interval(values, tail)
+def mean_interval(values: Sequence[float], tail: float, *, long_memory: float = 1.0) -> MeanInterval:
+    """The interval that leaves out ``tail`` of the probability. Needs at least three values.
+
+    ``long_memory`` is a factor on the weight of models with long memory.
+    """
+    found = _mixture_interval(values, tail, long_memory)
     if not found.half_width or math.isinf(found.half_width):
         return found
     wider, events = _with_events(values, tail, found.half_width)
@@ -290,7 +298,7 @@ def mean_interval(values: Sequence[float], tail: float) -> MeanInterval:
     return MeanInterval(wider, max(1.0, found.effective * (found.half_width / wider) ** 2), events)
 
 
-def _mixture_interval(values: Sequence[float], tail: float) -> MeanInterval:
+def _mixture_interval(values: Sequence[float], tail: float, long_memory: float) -> MeanInterval:
     cells = _cells(values)
     powers = [coefficient**2 for coefficient in _cosines(cells)]
     total = math.fsum(powers)
@@ -298,7 +306,7 @@ def _mixture_interval(values: Sequence[float], tail: float) -> MeanInterval:
         return MeanInterval(0.0, float(len(values)))
     table = _table(len(cells))
     spreads = [math.fsum(map(mul, powers, model.weights)) for model in table]
-    chances = _posterior(table, spreads, len(powers))
+    chances = _posterior(table, spreads, len(powers), math.log(long_memory))
     if math.fsum(chance for chance, model in zip(chances, table, strict=True) if model.is_strongest) > UNDECIDED:
         return MeanInterval(math.inf, 1.0)
     errors = [
@@ -314,6 +322,7 @@ class _Model(msgspec.Struct, frozen=True):
 
     is_strongest: bool
     """The strongest dependence of its kind."""
+    has_long_memory: bool
     prior: float
     """Logarithm, not normalised."""
     weights: tuple[float, ...]
@@ -340,7 +349,8 @@ def _autoregressive(count: int, correlation: float, share: float) -> _Model:
     ]
     prior = math.log(_prior(count, correlation) * (1 if share == 1 else MIXED_WEIGHT))
     inflation = share * _inflation(count, correlation) + 1 - share
-    return _model(prior, variances, inflation, is_strongest=correlation == CORRELATIONS[-1])
+    is_strongest = correlation == CORRELATIONS[-1]
+    return _model(prior, variances, inflation, is_strongest=is_strongest, has_long_memory=False)
 
 
 def fractional_model(count: int, order: float) -> _Model:
@@ -356,9 +366,8 @@ def fractional_model(count: int, order: float) -> _Model:
         for index in range(1, count)
     ]
     inflation = 1 + 2 * math.fsum((1 - lag / count) * covariances[lag] for lag in range(1, count))
-    return _model(
-        math.log(ORDERS[order] * _length_factor(count)), variances, inflation, is_strongest=order == STRONGEST_ORDER
-    )
+    prior, is_strongest = math.log(ORDERS[order] * _length_factor(count)), order == STRONGEST_ORDER
+    return _model(prior, variances, inflation, is_strongest=is_strongest, has_long_memory=True)
 
 
 def _length_factor(count: int) -> float:
@@ -366,9 +375,11 @@ def _length_factor(count: int) -> float:
     return math.pow(count / 90, 1.3)
 
 
-def _model(prior: float, variances: Sequence[float], inflation: float, *, is_strongest: bool) -> _Model:
+def _model(
+    prior: float, variances: Sequence[float], inflation: float, *, is_strongest: bool, has_long_memory: bool
+) -> _Model:
     weights = tuple(1 / variance for variance in variances)
-    return _Model(is_strongest, prior, weights, math.fsum(map(math.log, variances)), inflation)
+    return _Model(is_strongest, has_long_memory, prior, weights, math.fsum(map(math.log, variances)), inflation)
 
 
 def _cosine_variance(covariances: Sequence[float], index: int) -> float:
@@ -427,10 +438,10 @@ def _cosine_rows(count: int) -> tuple[array[float], ...]:
     )
 
 
-def _posterior(table: Sequence[_Model], spreads: Sequence[float], freedom: int) -> list[float]:
+def _posterior(table: Sequence[_Model], spreads: Sequence[float], freedom: int, long_memory: float) -> list[float]:
     """Probabilities of the models; the unknown scale of the series is integrated out."""
     logs = [
-        model.prior - (model.log_determinant + freedom * math.log(spread)) / 2
+        model.prior + long_memory * model.has_long_memory - (model.log_determinant + freedom * math.log(spread)) / 2
         for model, spread in zip(table, spreads, strict=True)
     ]
     highest = max(logs)
