@@ -93,7 +93,7 @@ def compare_results(
     margin
         Smallest difference that matters: 5%. Verdicts say "no difference" only if an interval excludes it.
     """
-    results = [_read(path) for path in (base, *others)]
+    results = [Result.read(path / RESULT_NAME if path.is_dir() else path) for path in (base, *others)]
     expressions = output.parsed(Vocabulary.of(results[-1]))
     if others:
         found = Compared(compare(*results, margin=margin), tuple(map(str, (base, *others))))
@@ -176,7 +176,3 @@ def show_comparison(found: Compared) -> None:
     print(f"\n{found.summary}")
     for text in (*found.unmatched, *found.notes):
         print(text)
-
-
-def _read(path: Path) -> Result:
-    return Result.read(path / RESULT_NAME if path.is_dir() else path)

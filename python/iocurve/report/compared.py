@@ -138,17 +138,12 @@ def _signed(percent: float) -> str:
     return "0.0"
 
 
-def _name(one: Difference) -> str:
-    """The point, with the name that it has in the other result where that differs."""
-    return one.point if one.point == one.other_point else f"{one.point} → {one.other_point}"
-
-
 def rows(compared: Compared) -> Iterator[tuple[str, ...]]:
     """The cells of each difference: point, the result where there are several, figure, both values, change, verdict."""
     several = len(compared.sources) > 2
     for one in compared.comparison.differences:
         yield (
-            _name(one),
+            one.point if one.point == one.other_point else f"{one.point} → {one.other_point}",
             *([label(one.other)] if several else []),
             figure_name(one.name),
             value_text(one.name, one.base_value),

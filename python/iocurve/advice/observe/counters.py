@@ -138,7 +138,7 @@ class Processes(msgspec.Struct):
 
     def has_open(self, pid: int, subject: Subject) -> bool:
         """True if a process has a file open on the mount, or the device itself or a file on its file system."""
-        point, number = subject.name, _device_number(subject, self.root)
+        point, number = subject.name, text_of(self.root / subject.device.path / "dev").strip() if subject.device else ""
         for entry in open_files(self.root / f"proc/{pid}"):
             try:
                 if subject.mount is not None:
@@ -150,10 +150,6 @@ class Processes(msgspec.Struct):
             except OSError:
                 continue
         return False
-
-
-def _device_number(subject: Subject, root: Path) -> str:
-    return text_of(root / subject.device.path / "dev").strip() if subject.device else ""
 
 
 PROCESSES_MAX = 10

@@ -152,7 +152,7 @@ class Cases(msgspec.Struct, frozen=True):
                 overwrite=True,
                 repeatable=family.cache == "cached",
                 report_as_group=True,
-                nfs_source=_source(worker // _numjobs(job)) if has_own_address else None,
+                nfs_source=str(FIRST_CLIENT + (worker // _numjobs(job))) if has_own_address else None,
                 nfs_timeout_ns=self.nfs_timeout_ns,
             )
             # The processors of a cluster's machines are their own affair.
@@ -214,11 +214,6 @@ def scaled(full: Form, factor: float, at_least_bytes: int) -> Form:
         runtime_ns=max(SECOND_NS, int(full.runtime_ns * factor)),
         interval_ns=min(full.interval_ns, max(SECOND_NS // 10, int(full.runtime_ns * factor) // 10)),
     )
-
-
-def _source(client: int) -> str:
-    """Local address of a client: a server on loopback sees each address as another machine."""
-    return str(FIRST_CLIENT + client)
 
 
 def _at(job: FamilyJob, axes: dict[str, Axis]) -> FamilyJob:

@@ -47,7 +47,7 @@ def gains(bars: Sequence[JudgedBar], base: str) -> Chart:
     groups = list(dict.fromkeys(bar.place for bar in bars))
     series = list(dict.fromkeys(bar.series for bar in bars))
     present = [name for name in COLORS if name in {bar.verdict for bar in bars}]
-    rows = [asdict(bar) | {"label": _label(bar)} for bar in bars]
+    rows = [asdict(bar) | {"label": f"{bar.value:.2f} ×{' *' if bar.is_disturbed else ''}"} for bar in bars]
     scale = alt.Scale(domain=present, range=[COLORS[name] for name in present])
     highest = max([1.0, *(bar.high or bar.value for bar in bars)])
     base_chart = alt.Chart(data(rows)).encode(
@@ -74,11 +74,6 @@ def _labels(base: alt.Chart, bars: int) -> list[alt.Chart]:
         return []
     placed = base.transform_calculate(top="isValid(datum.high) ? datum.high : datum.value")
     return [placed.mark_text(dy=-9, fontSize=11, fontWeight=600, color=INK).encode(y="top:Q", text="label:N")]
-
-
-def _label(bar: JudgedBar) -> str:
-    """``1.42 ×``; an asterisk marks a disturbed pair."""
-    return f"{bar.value:.2f} ×{' *' if bar.is_disturbed else ''}"
 
 
 LINE_HEIGHT = 14
