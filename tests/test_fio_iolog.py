@@ -13,8 +13,8 @@ from iocurve.dialects.fio.command import prepare, read_command
 from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.read.iolog import ReplayOptions, read
 from iocurve.engine import plan
-from iocurve.engine.describe import load_text
 from iocurve.foundation.errors import DialectError, PlanError
+from iocurve.job.explain import load_text
 
 MS = 1_000_000
 READ, WRITE, FSYNC, FDATASYNC = 0, 1, 22, 23

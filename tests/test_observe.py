@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from goldens import cases
-from iocurve.advice import measured
+from iocurve.advice import measured, observe
 from iocurve.advice.doctor.host import HostFiles
 from iocurve.advice.observation import KindObserved, Observation, job_file
-from iocurve.advice.observe import limits
-from iocurve.advice.observe.counters import CounterSample, Processes, Subject, find_subject, observation
-from iocurve.advice.observe.counters import samples as watched
+from iocurve.advice.observe import CounterSample, Processes, Subject, find_subject, observation
+from iocurve.advice.observe import samples as watched
 from iocurve.cli.commands import run
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.foundation.errors import IocurveError, ResultError, TargetError
@@ -141,16 +140,16 @@ def test_a_mount_that_is_gone_is_an_error(tmp_path: Path) -> None:
 def test_the_limit_that_a_load_runs_into_is_named(tmp_path: Path) -> None:
     found, subject = observed(tmp_path, {"reads": 160_000 + 1_000, "writes": 1_000})
     caps = resolve("anf-premium", 2 * TIB).caps
-    near = limits.near(found, subject, HostFiles(tmp_path), caps, "anf-premium", "D32s_v5")
+    near = observe.near(found, subject, HostFiles(tmp_path), caps, "anf-premium", "D32s_v5")
     assert near.limits[0].name == "throughput"
     assert (near.limits[0].value, near.limits[0].observed) == (128.0, 125.0)
-    assert limits.verdict(near)[0] == (
+    assert observe.verdict(near)[0] == (
         "runs into the limit on throughput: 125 of 128 MiB/s, 125 at most (98%) (profile anf-premium)"
     )
-    assert limits.for_twice_the_rate(near) == (
+    assert observe.for_twice_the_rate(near) == (
         "for twice the rate: twice the limit of the volume: iocurve size has the quota for it"
     )
-    assert limits.for_half_the_latency(near) == (
+    assert observe.for_half_the_latency(near) == (
         "for half the latency at the same rate: 16 in flight instead of 32; the others wait for the limit "
         "(Little's law)"
     )
@@ -162,20 +161,20 @@ def test_the_limit_that_a_load_runs_into_is_named(tmp_path: Path) -> None:
 
 def test_no_limit_is_named_without_one_that_is_near(tmp_path: Path) -> None:
     found, subject = observed(tmp_path, {"reads": 1_100, "writes": 1_000})
-    near = limits.near(found, subject, HostFiles(tmp_path), resolve("anf-premium", 2 * TIB).caps, "anf-premium", None)
-    assert limits.verdict(near)[0].startswith("no known limit is reached; the nearest is ")
-    assert limits.for_twice_the_rate(near) == (
+    near = observe.near(found, subject, HostFiles(tmp_path), resolve("anf-premium", 2 * TIB).caps, "anf-premium", None)
+    assert observe.verdict(near)[0].startswith("no known limit is reached; the nearest is ")
+    assert observe.for_twice_the_rate(near) == (
         "for twice the rate at this mean latency of 3 ms the application must keep 0.06 in flight instead of "
         "0.03 (Little's law)"
     )
-    assert limits.for_half_the_latency(near) == ""
+    assert observe.for_half_the_latency(near) == ""
 
 
 def test_waiting_in_the_client_is_told(tmp_path: Path) -> None:
     found, subject = observed(tmp_path, {"reads": 2_000, "writes": 1_000, "queue_ms": 18_000})
-    near = limits.near(found, subject, HostFiles(tmp_path), (), "", None)
-    assert limits.verdict(near)[-1].startswith("90% of the latency of reads is spent waiting in the client")
-    assert limits.for_half_the_latency(near).startswith(
+    near = observe.near(found, subject, HostFiles(tmp_path), (), "", None)
+    assert observe.verdict(near)[-1].startswith("90% of the latency of reads is spent waiting in the client")
+    assert observe.for_half_the_latency(near).startswith(
         "for half the latency: no wait in the client, which is 90% of it"
     )
 

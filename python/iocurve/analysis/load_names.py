@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from iocurve.engine.derived import counts_bytes
-from iocurve.engine.describe import block_text, order_text
+from iocurve.engine.derived import block_text, counts_bytes, order_text
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import FLUSH_KINDS, METADATA_KINDS, FixedBlocks, OperationPlan, Plan, Worker
 from iocurve.foundation.units import format_bytes

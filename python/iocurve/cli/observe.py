@@ -9,12 +9,12 @@ from typing import Literal
 
 from cyclopts import Parameter
 
+from iocurve.advice import observe as observing
 from iocurve.advice.doctor.host import HostFiles, azure_instance
 from iocurve.advice.observation import KindObserved, Observation, job_file
-from iocurve.advice.observe import limits
-from iocurve.advice.observe.counters import CounterSample, Processes, find_subject, observation
-from iocurve.advice.observe.counters import interval as between
-from iocurve.advice.observe.counters import samples as watched
+from iocurve.advice.observe import CounterSample, Processes, find_subject, observation
+from iocurve.advice.observe import interval as between
+from iocurve.advice.observe import samples as watched
 from iocurve.cli.common import Flag, SizeBytes, TargetText, TimeNs, refuse, show, show_json
 from iocurve.cli.doctor import may_be_azure
 from iocurve.foundation.errors import Diagnostic, DialectError, TargetError
@@ -129,7 +129,7 @@ def observe(
         interrupted = True
         samples.append(found.sample())
     observed = observation(found, samples, (before, Processes.now()))
-    observed = limits.near(observed, found, host, caps, known.profile or "", vm)
+    observed = observing.near(observed, found, host, caps, known.profile or "", vm)
     if out is not None:
         _write(out, (observed.to_json() + "\n").encode(), "--out")
     if json:
@@ -172,8 +172,8 @@ def _show(observed: Observation) -> None:
         where = "" if process.has_files_open else " (no file open there)"
         moved = f"{format_bytes(process.read_bytes)} read, {format_bytes(process.write_bytes)} written"
         print(f"  {process.name} ({process.pid}): {moved}{where}")
-    advice = [limits.for_twice_the_rate(observed), limits.for_half_the_latency(observed)]
-    for line in filter(None, [*limits.verdict(observed), *advice]):
+    advice = [observing.for_twice_the_rate(observed), observing.for_half_the_latency(observed)]
+    for line in filter(None, [*observing.verdict(observed), *advice]):
         print(line)
 
 

@@ -10,9 +10,23 @@ from typing import Any
 import msgspec
 
 from iocurve.engine.outcome import DifferenceOutcome, LogOutcome, WorkerOutcome
-from iocurve.engine.plan import FLUSH_KINDS, METADATA_KINDS, BlockRange, Blocks, FixedBlocks, Group, Plan, Worker
+from iocurve.engine.plan import (
+    FLUSH_KINDS,
+    METADATA_KINDS,
+    BlockRange,
+    Blocks,
+    FixedBlocks,
+    Group,
+    OperationPlan,
+    PatternContent,
+    Payload,
+    Plan,
+    PoolContent,
+    Worker,
+    ZeroContent,
+)
 from iocurve.foundation.structs import Struct, TaggedStruct
-from iocurve.foundation.units import KIB
+from iocurve.foundation.units import KIB, format_bytes
 
 LARGE_BLOCK_BYTES = 64 * KIB
 """Loads of blocks of at least this size are counted in MiB/s, as sequential loads are."""
@@ -212,3 +226,53 @@ def _column(figure: str, packed: str) -> list[Any]:
     """Unpacks figures, little-endian; ``figure`` is their format in ``struct``."""
     raw = base64.b64decode(packed)
     return list(struct.unpack(f"<{len(raw) // struct.calcsize(f'<{figure}')}{figure}", raw))
+
+
+# ---- in words
+
+
+PATTERN_SHOWN = 16
+"""Digits of a pattern that are shown."""
+
+
+def block_text(blocks: Blocks) -> str:
+    """``4 KiB``, ``4 KiB to 64 KiB``, ``4 KiB (50 %) or 64 KiB (50 %)``."""
+    if isinstance(blocks, FixedBlocks):
+        return format_bytes(blocks.bytes)
+    if isinstance(blocks, BlockRange):
+        return f"{format_bytes(blocks.low)} to {format_bytes(blocks.high)}"
+    total = sum(part.weight for part in blocks.parts) or 1
+    return " or ".join(f"{format_bytes(part.bytes)} ({100 * part.weight / total:.3g} %)" for part in blocks.parts)
+
+
+def order_text(operation: OperationPlan) -> str:
+    """``random``, ``sequential``, ``30 % random``."""
+    if operation.random_percent in (0, 100):
+        return "random" if operation.random_percent else "sequential"
+    return f"{operation.random_percent} % random"
+
+
+def payload_text(payload: Payload) -> str:
+    """Written data; empty if they are just random bytes."""
+    content = payload.content
+    parts = []
+    if isinstance(content, ZeroContent):
+        parts.append("zeros")
+    elif isinstance(content, PatternContent):
+        parts.append(f"the pattern {pattern_text(content.bytes)}")
+    elif isinstance(content, PoolContent):
+        source = f"from {content.path}" if content.path else "of random bytes"
+        parts.append(f"random parts of a pool of {format_bytes(content.bytes)} {source}")
+    if payload.compress_percent:
+        chunk = f" in every {format_bytes(payload.compress_chunk_bytes)}" if payload.compress_chunk_bytes else ""
+        parts.append(f"{payload.compress_percent} % compressible{chunk}")
+    if payload.dedupe_percent:
+        drawn = f", drawn from {payload.dedupe_set_blocks:,} blocks" if payload.dedupe_set_blocks else ""
+        parts.append(f"{payload.dedupe_percent} % of the blocks are duplicates{drawn}")
+    return "; ".join(parts)
+
+
+def pattern_text(pattern: str) -> str:
+    """The start of a pattern."""
+    text = pattern.replace("o" * 16, "<offset>")
+    return text if len(text) <= PATTERN_SHOWN else f"{text[:PATTERN_SHOWN]}…"

@@ -4,34 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from iocurve.engine.derived import block_bytes_mean
-from iocurve.engine.describe import (
-    batch_text,
-    flush_text,
-    latency_target_text,
-    load_text,
-    log_text,
-    offsets_text,
-    payload_text,
-    rate_text,
-    steady_state_text,
-    think_text,
-    verify_text,
-)
-from iocurve.engine.plan import (
-    FilePlan,
-    MetadataEngine,
-    NfsEngine,
-    NfsMetadataEngine,
-    NullEngine,
-    OperationPlan,
-    Plan,
-    Rate,
-    SpaceEngine,
-    Worker,
-)
+from iocurve.engine import plan as planned
+from iocurve.engine.derived import block_bytes_mean, block_text, order_text, pattern_text, payload_text
 from iocurve.foundation.errors import Diagnostic
-from iocurve.foundation.units import SECOND_NS, counted, format_bytes, format_count, format_duration
+from iocurve.foundation.units import SECOND_NS, counted, format_bytes, format_count, format_duration, format_latency
 from iocurve.job.model import PlanNote
 from iocurve.job.resolve import Machine
 from iocurve.job.resolve.machine import ENDLESS
@@ -41,7 +17,7 @@ FILES_SHOWN = 6
 
 
 def explain(
-    plan: Plan,
+    plan: planned.Plan,
     notes: Sequence[PlanNote],
     obstacles: Sequence[Diagnostic],
     machine: Machine,
@@ -66,16 +42,16 @@ def explain(
     return "\n".join(lines) + "\n"
 
 
-def _headline(plan: Plan, parts: str | None) -> str:
+def _headline(plan: planned.Plan, parts: str | None) -> str:
     in_flight = max(sum(worker.depth for worker in group.workers) for group in plan.groups)
     jobs = sum(len(_jobs(group.workers)) for group in plan.groups)
     parts = parts or f"{counted(jobs, 'job')}, {counted(len(_workers(plan)), 'worker')}"
     return f"{plan.name}: {parts}, at most {in_flight} in flight"
 
 
-def _jobs(workers: Iterable[Worker]) -> list[list[Worker]]:
+def _jobs(workers: Iterable[planned.Worker]) -> list[list[planned.Worker]]:
     """Workers grouped by job; two jobs may have the same name."""
-    jobs: list[list[Worker]] = []
+    jobs: list[list[planned.Worker]] = []
     for worker in workers:
         if worker.jobnum == 0 or not jobs:
             jobs.append([])
@@ -83,7 +59,7 @@ def _jobs(workers: Iterable[Worker]) -> list[list[Worker]]:
     return jobs
 
 
-def explain_job(workers: Sequence[Worker], machine: Machine, called: str) -> list[str]:
+def explain_job(workers: Sequence[planned.Worker], machine: Machine, called: str) -> list[str]:
     """The workers of one job: load, engine, rates, files, end; ``called`` is the dialect's name for a worker."""
     first = workers[0]
     in_flight = len(workers) * first.depth
@@ -98,7 +74,7 @@ def explain_job(workers: Sequence[Worker], machine: Machine, called: str) -> lis
     ]
 
 
-def _details(workers: Sequence[Worker]) -> list[str]:
+def _details(workers: Sequence[planned.Worker]) -> list[str]:
     """Settings that differ from a plain job, a line each."""
     worker = workers[0]
     writes = any(operation.kind == "write" for operation in worker.operations)
@@ -119,20 +95,20 @@ def _details(workers: Sequence[Worker]) -> list[str]:
     return [f"  {label:<10} {text}" for label, text in said.items() if text]
 
 
-def _engine(worker: Worker) -> str:
-    if isinstance(worker.engine, NullEngine):
+def _engine(worker: planned.Worker) -> str:
+    if isinstance(worker.engine, planned.NullEngine):
         return "null: no I/O"
-    if isinstance(worker.engine, NfsMetadataEngine):
+    if isinstance(worker.engine, planned.NfsMetadataEngine):
         mount = worker.engine.mount
         version = "NFSv4.1" if mount.version == 4 else "NFSv3"
         return (
             f"metadata operations over {version}, {_at_once(worker.depth, 'call')}, on nfs://{mount.host}{mount.export}"
         )
-    if isinstance(worker.engine, MetadataEngine):
+    if isinstance(worker.engine, planned.MetadataEngine):
         # Threads are for trees alone.
         at_once = worker.depth if worker.tree else 1
         return f"metadata operations on local files, {_at_once(at_once, 'operation')}"
-    if isinstance(worker.engine, NfsEngine):
+    if isinstance(worker.engine, planned.NfsEngine):
         mount = worker.engine.mount
         port = f":{mount.port}" if mount.port else ""
         source = f" from {mount.source}" if mount.source else ""
@@ -141,7 +117,7 @@ def _engine(worker: Worker) -> str:
         slots = f", {counted(mount.session_slots, 'slot')}" if mount.version == 4 else ""
         sizes = "".join(f", {name} {size}" for name, size in (("rsize", mount.rsize), ("wsize", mount.wsize)) if size)
         return f"NFSv{version} client, {connections}{slots}{sizes} to nfs://{mount.host}{port}{mount.export}"
-    if isinstance(worker.engine, SpaceEngine):
+    if isinstance(worker.engine, planned.SpaceEngine):
         return f"{worker.engine.call}, one at a time"
     names = {"sync": "pread and pwrite", "aio": "Linux native AIO", "uring": "io_uring", "mmap": "mapped files"}
     if worker.disk:
@@ -156,14 +132,14 @@ def _at_once(depth: int, what: str) -> str:
     return f"one {what} at a time" if depth == 1 else f"up to {depth} {what}s at a time"
 
 
-def _rates(workers: Sequence[Worker], called: str) -> list[str]:
+def _rates(workers: Sequence[planned.Worker], called: str) -> list[str]:
     first = workers[0]
     rates = [(operation.rate, f"{operation.kind}s") for operation in first.operations]
     texts = [rate_text(rate, what, len(workers), called) for rate, what in [*rates, (first.rate, "operations")] if rate]
     return [f"  rate       {text}" for text in texts]
 
 
-def _files(workers: Sequence[Worker], machine: Machine) -> list[str]:
+def _files(workers: Sequence[planned.Worker], machine: Machine) -> list[str]:
     files = _distinct(workers)
     if workers[0].tree:
         return [f"  root       {file.path}" for file in files[:FILES_SHOWN]]
@@ -176,11 +152,11 @@ def _files(workers: Sequence[Worker], machine: Machine) -> list[str]:
     return lines
 
 
-def _file(file: FilePlan, worker: Worker, machine: Machine) -> str:
+def _file(file: planned.FilePlan, worker: planned.Worker, machine: Machine) -> str:
     region = format_bytes(file.bytes) + (f" from byte {file.offset_bytes}" if file.offset_bytes else "")
-    if isinstance(worker.engine, NullEngine):
+    if isinstance(worker.engine, planned.NullEngine):
         return f"{region}, not accessed"
-    if isinstance(worker.engine, NfsEngine):
+    if isinstance(worker.engine, planned.NfsEngine):
         made = "recreated" if file.layout.startswith("recreate") else "created if missing"
         return f"{region}, {'must exist' if file.layout == 'existing' else made}"
     facts = machine.stat(file.path)
@@ -196,7 +172,7 @@ def _file(file: FilePlan, worker: Worker, machine: Machine) -> str:
     return f"{region}, exists{', will be extended' if longer else ''}"
 
 
-def _ending(worker: Worker, each: str) -> str:
+def _ending(worker: planned.Worker, each: str) -> str:
     parts = []
     if worker.end.runtime_ns is not None:
         parts.append(f"after {format_duration(worker.end.runtime_ns)}")
@@ -226,12 +202,12 @@ def _ending(worker: Worker, each: str) -> str:
     return "; ".join([*before, ending + first, *cooling, *after])
 
 
-def _has_an_end(worker: Worker) -> bool:
+def _has_an_end(worker: planned.Worker) -> bool:
     """True for tasks on a tree that each file or directory has once."""
     return worker.tree is not None and "mix" not in worker.tree.tasks
 
 
-def _total_time(plan: Plan) -> str:
+def _total_time(plan: planned.Plan) -> str:
     """The sum over groups of their longest workers; the speed of the volume is not known."""
     workers = _workers(plan)
     open_bytes = sum(worker.end.bytes or 0 for worker in workers if _longest_ns(worker) is None)
@@ -247,7 +223,7 @@ def _total_time(plan: Plan) -> str:
     return ", and ".join(part for part in (duration, until) if part) or "until it is stopped"
 
 
-def _longest_ns(worker: Worker) -> int | None:
+def _longest_ns(worker: planned.Worker) -> int | None:
     """The longest time a worker can take; None if it depends on the volume."""
     runtime_ns = worker.end.runtime_ns
     ends = [
@@ -258,7 +234,7 @@ def _longest_ns(worker: Worker) -> int | None:
     return worker.start_delay_ns + worker.ramp_ns + min(ends) if ends else None
 
 
-def _paced_ns(worker: Worker) -> int | None:
+def _paced_ns(worker: planned.Worker) -> int | None:
     """Duration of the transfer at the worker's rate, if the volume keeps up; None without a rate."""
     if worker.end.bytes is None:
         return None
@@ -271,27 +247,27 @@ def _paced_ns(worker: Worker) -> int | None:
     return int(worker.end.bytes / per_second * SECOND_NS)
 
 
-def _mean_bytes(operations: Sequence[OperationPlan]) -> float:
+def _mean_bytes(operations: Sequence[planned.OperationPlan]) -> float:
     shares = sum(operation.share for operation in operations) or 1
     return sum(block_bytes_mean(operation.blocks) * operation.share for operation in operations) / shares
 
 
-def _bytes_per_second(rate: Rate | None, mean_bytes: float) -> float:
+def _bytes_per_second(rate: planned.Rate | None, mean_bytes: float) -> float:
     if rate is None:
         return 0.0
     return rate.count * (mean_bytes if rate.unit == "operations" else 1) * SECOND_NS / rate.per_ns
 
 
-def _may_end_early(worker: Worker) -> bool:
+def _may_end_early(worker: planned.Worker) -> bool:
     end = worker.end
     return end.bytes is not None or end.operations is not None or worker.steady_state is not None
 
 
-def _layout(workers: Sequence[Worker], machine: Machine) -> str:
+def _layout(workers: Sequence[planned.Worker], machine: Machine) -> str:
     """Bytes to write and to preallocate; for NFS an upper bound, because existing files are not known beforehand."""
     needs: dict[tuple[str, bool], tuple[int, bool]] = {}
     for worker, file in _laid_out(workers):
-        is_anew = isinstance(worker.engine, NfsEngine) or file.layout.startswith("recreate")
+        is_anew = isinstance(worker.engine, planned.NfsEngine) or file.layout.startswith("recreate")
         key = file.path, is_anew
         end, is_filled = needs.get(key, (0, False))
         needs[key] = max(end, file.offset_bytes + file.bytes), is_filled or file.layout in ("fill", "new", "recreate")
@@ -300,18 +276,18 @@ def _layout(workers: Sequence[Worker], machine: Machine) -> str:
         totals[is_filled] += max(0, end - (0 if is_anew else machine.stat(path).bytes))
     parts = [f"{format_bytes(totals[True])} to write"] if totals[True] else []
     parts += [f"{format_bytes(totals[False])} to preallocate"] if totals[False] else []
-    is_remote = any(isinstance(worker.engine, NfsEngine) for worker, _ in _laid_out(workers))
+    is_remote = any(isinstance(worker.engine, planned.NfsEngine) for worker, _ in _laid_out(workers))
     most = "at most " if is_remote else ""
     return most + " and ".join(parts) if parts else "nothing to do"
 
 
-def _laid_out(workers: Iterable[Worker]) -> Iterator[tuple[Worker, FilePlan]]:
+def _laid_out(workers: Iterable[planned.Worker]) -> Iterator[tuple[planned.Worker, planned.FilePlan]]:
     for worker in workers:
-        if not isinstance(worker.engine, NullEngine) and not worker.tree:
+        if not isinstance(worker.engine, planned.NullEngine) and not worker.tree:
             yield from ((worker, file) for file in worker.files if file.layout not in ("existing", "create"))
 
 
-def _distinct(workers: Iterable[Worker]) -> list[FilePlan]:
+def _distinct(workers: Iterable[planned.Worker]) -> list[planned.FilePlan]:
     """Files without duplicates; workers may share files."""
     found = {(file.path, file.offset_bytes): file for worker in workers for file in worker.files}
     return list(found.values())
@@ -322,5 +298,209 @@ def _section(title: str, items: Iterable[str]) -> list[str]:
     return ["", f"{title}:", *lines] if lines else []
 
 
-def _workers(plan: Plan) -> list[Worker]:
+def _workers(plan: planned.Plan) -> list[planned.Worker]:
     return [worker for group in plan.groups for worker in group.workers]
+
+
+ZONES_SHOWN = 12
+
+
+def load_text(worker: planned.Worker) -> str:
+    """``70 % 4 KiB random reads and 30 % 8 KiB random writes``."""
+    first, *others = worker.operations
+    if worker.tree:
+        return f"{_tree_text(worker.tree.tree)}, {_tasks_text(worker.tree.tasks, worker.operations)}"
+    if worker.replay:
+        kinds = ", ".join(f"{operation.kind}s" for operation in worker.operations)
+        pace = "at the recorded times" if worker.replay.paced else "as fast as possible"
+        return f"{worker.replay.records:,} operations of a trace ({kinds}), {pace}"
+    if worker.access.position == "identical" and {operation.kind for operation in worker.operations} == {
+        "trim",
+        "write",
+    }:
+        return f"{block_text(first.blocks)} {order_text(first)} trims, each followed by a write of the same block"
+    shares = sum(operation.share for operation in worker.operations)
+    is_mixed = others and not any(operation.rate for operation in worker.operations)
+    parts = []
+    for operation in worker.operations:
+        mix = f"{100 * operation.share / (shares or 1):.3g} % " if is_mixed else ""
+        percent = operation.random_percent
+        order, part = (f"{order_text(operation)} ", "") if percent in (0, 100) else ("", f" ({percent} % random)")
+        parts.append(f"{mix}{block_text(operation.blocks)} {order}{operation.kind}s{part}")
+    return " and ".join(parts)
+
+
+def _tree_text(tree: planned.Tree) -> str:
+    of_level = [tree.width**level for level in range(1, tree.depth + 1)]
+    files = tree.files * (sum(of_level) if tree.files_on_all_levels else of_level[-1])
+    parts = tuple(planned.BlockShare(bytes=size.bytes, weight=size.weight) for size in tree.sizes)
+    sizes = block_text(planned.BlockSplit(parts=parts)) if len(parts) > 1 else format_bytes(tree.sizes[0].bytes)
+    directories = "1 directory" if sum(of_level) == 1 else f"{sum(of_level):,} directories"
+    return f"{directories} and {counted(files, 'file')} of {sizes}"
+
+
+def _tasks_text(tasks: Sequence[planned.TreeTask], operations: Sequence[planned.OperationPlan]) -> str:
+    if "fill" in tasks:
+        return "creates and writes what is missing"
+    if "mix" not in tasks:
+        return ", then ".join(tasks)
+    drawn = [operation for operation in operations if operation.share]
+    total = sum(operation.share for operation in drawn)
+    return ", ".join(f"{100 * operation.share / total:.3g} % {operation.kind}" for operation in drawn)
+
+
+def rate_text(rate: planned.Rate, what: str, numjobs: int, called: str) -> str:
+    """``100 reads/s per job, 400/s in all``; ``called`` is the dialect's name for a worker."""
+    seconds = rate.per_ns / 1e9
+    each, total = rate.count / seconds, numjobs * rate.count / seconds
+    arrivals = ", Poisson arrivals" if rate.arrivals == "poisson" else ""
+    if rate.unit == "operations":
+        return f"{each:,.12g} {what}/s per {called}, {total:,.12g}/s in all{arrivals}"
+    return f"{what} {format_bytes(int(each))}/s per {called}, {format_bytes(int(total))}/s in all{arrivals}"
+
+
+def offsets_text(worker: planned.Worker) -> str:
+    """The order of offsets beyond "random" and "sequential"; empty if there is nothing to add."""
+    access = worker.access
+    random = [operation for operation in worker.operations if operation.random_percent]
+    parts = list(dict.fromkeys(_distribution_text(operation.distribution) for operation in random))
+    aligned = {operation.align_bytes for operation in random if operation.align_bytes}
+    parts += [f"at multiples of {format_bytes(size)}" for size in sorted(aligned)]
+    if access.run_length > 1:
+        where = "the same offset" if access.position == "repeated" else "consecutive offsets"
+        parts.append(f"runs of {access.run_length} operations at {where}")
+    parts += _steps(access)
+    parts += {
+        "kind": [],
+        "worker": ["all kinds share one position"] if len(worker.operations) > 1 else [],
+        "job": ["all workers of the job share one position"],
+        "identical": [],
+        "repeated": [],
+    }[access.position]
+    if access.strided:
+        zone = access.strided
+        parts.append(
+            f"zones of {format_bytes(zone.range_bytes)}: {format_bytes(zone.zone_bytes)} in each, then "
+            f"{format_bytes(zone.skip_bytes)} skipped"
+        )
+    if access.at_end == "stop":
+        parts.append("stops at the end of the region")
+    if worker.file_run > 1:
+        parts.append(f"{worker.file_run} operations per file before the next")
+    return "; ".join(part for part in parts if part)
+
+
+def _steps(access: planned.Access) -> list[str]:
+    if access.gap_bytes < 0:
+        return [f"steps {format_bytes(-access.gap_bytes)} back after each operation"]
+    spread = f" to {format_bytes(access.gap_bytes + access.gap_spread_bytes)}" if access.gap_spread_bytes else ""
+    if access.gap_bytes or spread:
+        return [f"skips {format_bytes(access.gap_bytes)}{spread} after each operation"]
+    return []
+
+
+def _distribution_text(distribution: planned.Distribution) -> str:
+    if isinstance(distribution, planned.Uniform):
+        return ""
+    if isinstance(distribution, planned.Zipf):
+        text, center = f"zipf with theta {distribution.theta:g}", distribution.center
+    elif isinstance(distribution, planned.Pareto):
+        text, center = f"pareto with h {distribution.h:g}", distribution.center
+    elif isinstance(distribution, planned.Normal):
+        text = f"normal with a standard deviation of {distribution.deviation_percent:.3g} %"
+        center = distribution.center
+    else:
+        zones = [f"{zone.access_percent:g} % in {format_bytes(zone.bytes)}" for zone in distribution.zones]
+        more = [f"and {len(zones) - ZONES_SHOWN} more"] if len(zones) > ZONES_SHOWN else []
+        return f"zones: {', '.join([*zones[:ZONES_SHOWN], *more])}"
+    return text if center is None else f"{text}, centered at {100 * center:.3g} % of the region"
+
+
+def batch_text(batch: planned.Batch) -> str:
+    """Batch sizes; empty if operations are submitted and reaped as soon as possible."""
+    parts = [f"submits at most {batch.submit} at once"] if batch.submit else []
+    if batch.complete_min == 0:
+        parts.append("polls for completions without waiting")
+    elif batch.complete_min != 1 or batch.complete_max:
+        most = f" to {batch.complete_max}" if batch.complete_max else " or more"
+        same = batch.complete_min == batch.complete_max
+        parts.append(f"reaps {batch.complete_min}{'' if same else most} completions at once")
+    if batch.low:
+        parts.append(f"submits again when {batch.low} are in flight")
+    return "; ".join(parts)
+
+
+def think_text(think: planned.Think) -> str:
+    """``50 µs after every 4 completed operations``."""
+    after = [f"{format_duration(think.every_ns)} of load"] if think.every_ns else []
+    if think.every:
+        after.append(f"{'operation' if think.every == 1 else f'{think.every} operations'} {think.counts}")
+    when = f"after every {' or '.join(after)}"
+    spin = f", {format_latency(think.spin_ns)} of it spinning" if think.spin_ns else ""
+    drains = "" if think.drains else ", with operations still in flight"
+    schedule = "; pauses move due times" if think.moves_schedule else ""
+    return f"{format_latency(think.pause_ns)} {when}{spin}{drains}{schedule}"
+
+
+def flush_text(worker: planned.Worker) -> str:
+    """``fsync after every 16 writes; all files after the last operation``."""
+    parts = []
+    for sync in worker.syncs:
+        every = "write" if sync.every == 1 else f"{sync.every} writes"
+        parts.append(f"{sync.kind} after every {every}")
+    if worker.sync_at_end:
+        parts.append("all files after the last operation")
+    return "; ".join(parts)
+
+
+def verify_text(verify: planned.Verify, writes: bool) -> str:
+    """Method and time of verification."""
+    pattern = f" {pattern_text(verify.pattern)}" if verify.pattern else ""
+    every = f" every {format_bytes(verify.interval_bytes)}" if verify.interval_bytes else ""
+    at = f" at byte {verify.header_offset}" if verify.header_offset else ""
+    parts = [f"{verify.method}{pattern}{every}{at}"]
+    if verify.map:
+        parts.append("every read is compared with what this run or an earlier one wrote")
+        around = [
+            name for name, is_so in (("before", verify.map.before_write), ("after", verify.map.after_write)) if is_so
+        ]
+        parts += [f"blocks are read {' and '.join(around)} they are written"] if around and writes else []
+    elif verify.only:
+        parts.append("writes nothing: compares what an earlier run wrote")
+    elif writes and verify.backlog:
+        batch = f" {verify.backlog_batch} at a time" if verify.backlog_batch else ""
+        parts.append(f"read back{batch} after every {verify.backlog} writes")
+    elif writes:
+        parts.append("read back at the end" if verify.read_back else "not read back")
+    parts += ["the first difference ends the worker"] if verify.fatal else []
+    parts += ["blocks that differ are dumped into the current directory"] if verify.dump else []
+    return "; ".join(parts)
+
+
+def latency_target_text(target: planned.LatencyTarget) -> str:
+    """The search for the depth that a latency allows."""
+    then = ", then goes on at that depth" if target.run_on else ""
+    return (
+        f"for the largest depth at which {target.percentile:g} % of operations take at most "
+        f"{format_latency(target.target_ns)}, {format_duration(target.window_ns)} per depth{then}"
+    )
+
+
+def steady_state_text(steady: planned.SteadyState) -> str:
+    """The criterion for a steady state."""
+    figure = {"iops": "IOPS", "bandwidth": "bandwidth", "latency": "latency"}[steady.figure]
+    what = f"the slope of {figure}" if steady.criterion == "slope" else f"no sample of {figure}"
+    limit = f"{steady.limit:g}{' %' if steady.limit_is_percent else ''}"
+    verb = "stays within" if steady.criterion == "slope" else "is farther from the mean than"
+    ramp = f", after {format_duration(steady.ramp_ns)}" if steady.ramp_ns else ""
+    return (
+        f"ends when {what} {verb} {limit} over {format_duration(steady.duration_ns)} "
+        f"(a sample every {format_duration(steady.check_ns)}){ramp}"
+    )
+
+
+def log_text(log: planned.LogPlan) -> str:
+    """The log of operations."""
+    what = f"windows of {format_duration(log.window_ns)}" if log.window_ns else "each operation"
+    histograms = ", with histograms" if log.histograms else ""
+    return f"{what}{histograms}, at most {log.records:,} records per worker"

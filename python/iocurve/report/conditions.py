@@ -9,7 +9,7 @@ from typing import NamedTuple
 from iocurve.analysis.findings import search_load
 from iocurve.analysis.limits import volume_description
 from iocurve.analysis.target_limits import fitted_figures
-from iocurve.engine.describe import block_text, payload_text
+from iocurve.engine.derived import block_text, payload_text
 from iocurve.engine.plan import NfsEngine, OperationPlan, Worker
 from iocurve.foundation.units import (
     MB,

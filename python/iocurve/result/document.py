@@ -511,7 +511,7 @@ class Point(Struct, dict=True, omit_defaults=True):
     clients: tuple[ClientOutcome, ...] = ()
     """The load clients of a cluster; empty where this machine was the only one."""
     fairness: Fairness | None = None
-    """How evenly the clients shared the target, given after the run; None without clients."""
+    """Fairness of the clients' shares of the target, given after the run; None without clients."""
     turns: tuple[Turn, ...] = ()
     """The runs that ``outcome`` merges; empty if the point ran once. The plan is that of the first."""
     compared_with: tuple[str, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -106,15 +106,23 @@ def show(read: Callable[[], ServedStats], pause: Callable[[], None], *, watch: b
 
 def tables(found: VolumeRates) -> RenderableType:
     """Exports, token buckets, clients and connections as tables."""
-    buckets = _bucket_table(found)
+    exports = [(one.stats.path, one.rates) for one in found.exports]
+    clients = [(one.stats.address or "other", one.rates, str(one.stats.connections)) for one in found.clients]
+    connections = [(one.stats.peer, one.rates, str(one.stats.in_flight)) for one in found.connections]
+    buckets = _buckets(found)
+    by_rate = sorted(found.operations_per_s.items(), key=lambda item: (-item[1], item[0]))
+    operations = [
+        (name, version, format_count(rate), f"{found.stats.operations[version, name]:,}")
+        for (version, name), rate in by_rate
+    ]
     return Group(
         *_starved(found),
-        _level_table(found.exports),
-        _export_table(found.exports),
-        *([buckets] if buckets.rows else []),
-        _client_table(found.clients),
-        _connection_table(found.connections),
-        *([_operation_table(found)] if found.operations_per_s else []),
+        _table(("export", "profile", "used", "quota", "limit", "burst credits"), _levels(found.exports)),
+        _rates_table("export", exports),
+        *([_table(("bucket of", "limit", "level", "capacity", "per second"), buckets)] if buckets else []),
+        _rates_table("client", clients, "open"),
+        _rates_table("connection", connections, "waiting"),
+        *([_table(("NFS operation", "version", "per second", "since the start"), operations)] if operations else []),
     )
 
 
@@ -166,30 +174,24 @@ def _starved(found: VolumeRates) -> Iterator[str]:
         yield f"The volume was starved of processors for {lately}, {ever:.1%} since its start"
 
 
-def _level_table(exports: Sequence[Rated[ServedExportStats]]) -> Table:
-    table = _table("export", "profile", "used", "quota", "limit", "burst credits")
+def _levels(exports: Sequence[Rated[ServedExportStats]]) -> Iterator[Sequence[str]]:
     for export in (one.stats for one in exports):
         sizes = (format_bytes(export.used_bytes), format_bytes(export.quota_bytes), export.limits.throughput or "none")
         credits = "none" if export.burst_credits is None else f"{export.burst_credits:,}"
-        table.add_row(export.path, export.profile, *sizes, credits)
-    return table
+        yield (export.path, export.profile, *sizes, credits)
 
 
-def _export_table(exports: Sequence[Rated[ServedExportStats]]) -> Table:
-    table = _table("export", *_RATES)
-    for one in exports:
-        table.add_row(one.stats.path, *_cells(one.rates))
-    return table
-
-
-def _bucket_table(found: VolumeRates) -> Table:
-    table = _table("bucket of", "limit", "level", "capacity", "per second")
+def _buckets(found: VolumeRates) -> list[Sequence[str]]:
     peers = {one.stats.id: one.stats.peer for one in found.connections}
-    for export in (one.stats for one in found.exports):
-        for bucket in export.buckets:
-            amounts = (bucket.level, bucket.capacity, bucket.rate_per_s)
-            table.add_row(_holder(bucket, export, peers), bucket.limit, *(f"{amount:,}" for amount in amounts))
-    return table
+    return [
+        (
+            _holder(bucket, one.stats, peers),
+            bucket.limit,
+            *(f"{amount:,}" for amount in (bucket.level, bucket.capacity, bucket.rate_per_s)),
+        )
+        for one in found.exports
+        for bucket in one.stats.buckets
+    ]
 
 
 def _holder(bucket: BucketStats, export: ServedExportStats, peers: dict[int, str]) -> str:
@@ -199,26 +201,9 @@ def _holder(bucket: BucketStats, export: ServedExportStats, peers: dict[int, str
     return export.path if bucket.connection is None else peers.get(bucket.connection, "gone")
 
 
-def _client_table(clients: Sequence[Rated[ClientStats]]) -> Table:
-    table = _table("client", *_RATES, "open")
-    for one in clients:
-        table.add_row(one.stats.address or "other", *_cells(one.rates), str(one.stats.connections))
-    return table
-
-
-def _connection_table(connections: Sequence[Rated[ConnectionStats]]) -> Table:
-    table = _table("connection", *_RATES, "waiting")
-    for one in connections:
-        table.add_row(one.stats.peer, *_cells(one.rates), str(one.stats.in_flight))
-    return table
-
-
-def _operation_table(found: VolumeRates) -> Table:
-    table = _table("NFS operation", "version", "per second", "since the start")
-    by_rate = sorted(found.operations_per_s.items(), key=lambda item: (-item[1], item[0]))
-    for (version, name), rate in by_rate:
-        table.add_row(name, version, format_count(rate), f"{found.stats.operations[version, name]:,}")
-    return table
+def _rates_table(name: str, rows: Iterable[tuple[str, IoRates, *tuple[str, ...]]], *more: str) -> Table:
+    """A row of rates for each name, with further cells behind them."""
+    return _table((name, *_RATES, *more), ((label, *_cells(rates), *others) for label, rates, *others in rows))
 
 
 def _cells(rates: IoRates) -> tuple[str, ...]:
@@ -231,8 +216,10 @@ def _cells(rates: IoRates) -> tuple[str, ...]:
     )
 
 
-def _table(*columns: str) -> Table:
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for number, column in enumerate(columns):
         table.add_column(column, justify="left" if number == 0 else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
     return table
