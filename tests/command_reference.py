@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from cyclopts import App
 
+from goldens import present
 from iocurve.cli.commands import app
 from iocurve.cli.listing import EXIT_STATUS, GROUPS, Command
 from iocurve.dialects.registry import REGISTRY
@@ -46,8 +47,7 @@ def _printed_help(command: str) -> str:
 def _help(one: App, name: str) -> str:
     """Usage, description, a table of arguments and options, and the example."""
     text = one.generate_docs("markdown", recursive=False, usage_name=name)
-    usage = re.search(r"^iocurve .*$", text, re.MULTILINE)
-    assert usage is not None
+    usage = present(re.search(r"^iocurve .*$", text, re.MULTILINE))
     description = re.split(r"\n\*\*|\n#", text.partition("```\n")[2].partition("```")[0].strip())[0].strip()
     example = re.search(r"Example: (.*)", str(one.help_epilogue or ""))
     line = one.usage.removeprefix("Usage: ") if one.usage else usage[0]

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
@@ -18,6 +18,7 @@ import pytest
 from iocurve.engine.plan import Plan
 from iocurve.foundation.structs import Struct, TaggedStruct
 
+T = TypeVar("T")
 DATA = Path(__file__).parent / "data"
 
 
@@ -27,6 +28,12 @@ def compare(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     assert text == path.read_text(encoding="utf-8")
+
+
+def present(value: T | None) -> T:
+    """A value that a test expects to be there."""
+    assert value is not None
+    return value
 
 
 def expected(name: str, text: str) -> None:

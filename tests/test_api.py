@@ -21,6 +21,7 @@ import pytest
 import iocurve
 import notebook
 from data import synthetic
+from goldens import present
 from iocurve import _native
 from iocurve.api import measure, results
 from iocurve.api.running import KindSnapshot, Watch
@@ -338,8 +339,7 @@ def test_a_snapshot_has_the_rates_of_the_newest_interval() -> None:
     watch = Watch()
     watch.point_started(started())
     watch.update(live(1, read=kind(1000)))
-    found = watch.after(0)
-    assert found is not None
+    found = present(watch.after(0))
     snapshot = found[1]
     assert (snapshot.point, snapshot.number, snapshot.count, snapshot.phase) == ("point-0", 1, 2, "run")
     assert (snapshot.elapsed_s, snapshot.iops, snapshot.mib_per_s, snapshot.errors) == (0.5, 2000.0, 7.8125, 1)
@@ -495,8 +495,7 @@ def test_other_threads_run_while_the_engine_is_waited_for() -> None:
 
     threading.Thread(target=count).start()
     # Holding the interpreter for the whole wait, this would end with the load, after a minute.
-    outcome = run.wait(120)
-    assert outcome is not None
+    outcome = present(run.wait(120))
     assert (counted, '"state":"interrupted"' in outcome) == (100_000, True)
 
 

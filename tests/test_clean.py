@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from bench.servers import Server
+from goldens import present
 from iocurve.engine.plan import NfsEngine
 from iocurve.foundation.errors import TargetError
 from iocurve.measure.machines import THIS_MACHINE
@@ -418,8 +419,7 @@ def test_a_manifest_is_there_before_the_files_and_goes_with_them(place: Place, t
     assert [file.id for file in Manifest.read(place, f"{RUN}{SUFFIX}").files] == [None]
     place.write(name, b"data", new=True)
     files.identify()
-    facts = place.facts([name])[0]
-    assert facts is not None
+    facts = present(place.facts([name])[0])
     manifest = Manifest.read(place, f"{RUN}{SUFFIX}")
     assert manifest.is_running
     assert manifest.files == (ManifestFile(name=name, bytes=1 << 20, id=facts.id),)

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from data import synthetic
 from data.synthetic import capped, kind, outcome, plan, worker_outcome, worker_plan
+from goldens import present
 from iocurve.analysis import read
 from iocurve.analysis.client_limits import client_verdicts, fairness_of
 from iocurve.analysis.limits import verdict_of, with_verdicts, without_verdicts
@@ -65,8 +66,7 @@ def at(*clients: tuple[int, MachineUse], depth: int = 1000, kinds: str = "read")
 
 
 def group_and_clients(point: Point, target: TargetFacts) -> tuple[Limit, list[tuple[str, str]]]:
-    verdict = verdict_of(point, target)
-    assert verdict is not None
+    verdict = present(verdict_of(point, target))
     return verdict, [(one.limit.code, one.limit.text) for one in client_verdicts(point, target)]
 
 
@@ -143,8 +143,7 @@ def test_fairness_names_the_slowest_and_the_fastest_client() -> None:
     [judged] = with_verdicts(synthetic.result([point], target=FREE)).points
     assert judged.fairness == expected
     lost = point.clients[1].replace(state="lost")
-    without = fairness_of(point.replace(clients=(point.clients[0], lost, point.clients[2])))
-    assert without is not None
+    without = present(fairness_of(point.replace(clients=(point.clients[0], lost, point.clients[2]))))
     assert (without.jain_index, without.slowest) == (1.0, 0)
     assert fairness_of(point.replace(clients=())) is None
 

@@ -12,6 +12,7 @@ import pytest
 from bench.servers import Server
 from bench.servers import volume as serve
 from data.synthetic import capped
+from goldens import present
 from iocurve.analysis.limits import limit_of
 from iocurve.engine import plan as planned
 from iocurve.engine.outcome import Outcome, WorkerOutcome
@@ -124,8 +125,7 @@ def test_clients_write_at_their_egress_and_read_without_a_cap() -> None:
         assert each == pytest.approx([EGRESS] * 3, rel=0.02)
         assert total(plan, outcome, "write").bytes_per_s == pytest.approx(3 * EGRESS, rel=0.02)
         facts = capped(TargetFacts(kind="embedded_volume", address=""), client_bandwidth_write_bytes_per_s=EGRESS)
-        limit = limit_of(Point(name="p", family="f", axes={}, plan=plan, outcome=outcome), facts)
-        assert limit is not None
+        limit = present(limit_of(Point(name="p", family="f", axes={}, plan=plan, outcome=outcome), facts))
         assert limit.text == "3 of 3 clients at the egress of 20 MiB/s that a client has for writes"
         before = stats(server)["exports"][0]
         plan = three_clients(server, READ, 100 * MILLISECOND_NS)
@@ -158,8 +158,7 @@ def test_a_scenario_s_clients_have_an_address_each_and_reach_the_egress_of_the_t
     mounts = [engine.mount.source for engine in engines if isinstance(engine, planned.NfsEngine)]
     assert mounts == [source(number) for number in (1, 1, 2, 2, 3, 3)]
     assert point.summary().bytes_per_s == pytest.approx(3 * 160e6 / 8, rel=0.05)
-    limit = limit_of(point, result.target)
-    assert limit is not None
+    limit = present(limit_of(point, result.target))
     assert limit.code == "client_egress"
     assert [note.code for note in result.notes] == ["clients_stand_in"]
 

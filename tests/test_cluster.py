@@ -23,6 +23,7 @@ import pytest
 if find_spec("ray") is None:
     pytest.skip("Ray is not installed: make develop installs it", allow_module_level=True)
 
+from goldens import present
 from iocurve import _native
 from iocurve._native import VERSION
 from iocurve.cli.commands import run
@@ -366,8 +367,7 @@ def test_nodes_that_start_at_once_join_a_local_cluster_that_leaves_nothing(
     monkeypatch.setattr(started, "FIRST_ADDRESS", IPv4Address("127.0.0.20"))
     monkeypatch.setattr(started, "PORT", _ports()["metrics_agent_port"])
     address = started.up(3)
-    known = started.StartedCluster.known()
-    assert known is not None
+    known = present(started.StartedCluster.known())
     try:
         assert known.address == address
         assert list(known.hosts) == ["127.0.0.21", "127.0.0.22", "127.0.0.23"]

@@ -12,6 +12,7 @@ from textwrap import shorten
 import pytest
 
 from bench.servers import Server
+from goldens import present
 from iocurve.dialects.base import ClusterRequest
 from iocurve.dialects.diskspd.command import DIALECT as DISKSPD
 from iocurve.dialects.diskspd.command import prepare as diskspd
@@ -50,8 +51,7 @@ def in_process(asked: ClusterRequest) -> Iterator[Machines]:
 
 def test_tasks_of_mdtest_are_divided_among_load_clients(volume: Server, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["-n", "4", "-z", "1", "-b", "2", "--np", "4", "-N", "1", "--clients", "2", "-d", volume.url]
-    result = jobs.run(MDTEST, words, cluster=in_process)
-    assert result is not None
+    result = present(jobs.run(MDTEST, words, cluster=in_process))
     assert result.name == f"mdtest {' '.join(words)}"
     done = {point.name: sum(worker.operations for worker in [point.summary()]) for point in result.points}
     assert done["File creation"] == done["File stat"] == done["File removal"] == 12
@@ -62,8 +62,7 @@ def test_threads_of_elbencho_have_ranks_over_all_load_clients(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = f"--numhosts=2 -d -w -r -F -D -t 2 -n 2 -N 3 -s 8k -b 4k --csvfile {tmp_path}/csv {tmp_path}".split()
-    result = jobs.run(ELBENCHO, words, cluster=in_process)
-    assert result is not None
+    result = present(jobs.run(ELBENCHO, words, cluster=in_process))
     assert result.name == shorten(f"elbencho {' '.join(words)}", 100, placeholder=" …")
     assert [(point.name, len(point.clients)) for point in result.points] == [
         (name, 2) for name in ("MKDIRS", "WRITE", "READ", "RMFILES", "RMDIRS")
@@ -126,15 +125,13 @@ def test_a_skew_between_clients_is_told(tmp_path: Path) -> None:
 def test_a_diskspd_command_line_runs_on_each_client(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["-c64K", "-b4K", "-t2", "-o2", "-d1", "-W0", "-L", "--clients=3", str(tmp_path / "file")]
     assert diskspd(words).needs.cluster == ClusterRequest(count=3)
-    result = jobs.run(DISKSPD, words, cluster=in_process)
-    assert result is not None
+    result = present(jobs.run(DISKSPD, words, cluster=in_process))
     text = capsys.readouterr().out
     assert "computer name: client0, client1, client2" in text
     assert "thread count:\t\t6" in text
     rows = re.findall(r"^ +(\d+) \| +(\d+) \| +(\d+) \|", text.partition("Read IO")[0], re.MULTILINE)
     assert [int(row[0]) for row in rows] == [0, 1, 2, 3, 4, 5]
-    total = re.search(r"^total: +(\d+) \| +(\d+) \|", text, re.MULTILINE)
-    assert total is not None
+    total = present(re.search(r"^total: +(\d+) \| +(\d+) \|", text, re.MULTILINE))
     summary = result.points[0].summary()
     assert (int(total[1]), int(total[2])) == (summary.bytes, summary.operations)
     assert int(total[2]) == sum(int(row[2]) for row in rows) > 0

@@ -12,7 +12,7 @@ import pytest
 
 from data.synthetic import kind, outcome, plan, worker_outcome, worker_plan
 from fio_machine import HeldMachine
-from goldens import cases
+from goldens import cases, present
 from iocurve.analysis.doubts import LABELS
 from iocurve.analysis.limit_kinds import LIMIT_KINDS
 from iocurve.analysis.limits import limit_of
@@ -296,16 +296,14 @@ def held_down(*labels: str, described: str = NO_CACHE) -> Point:
 def test_the_limit_that_operations_waited_for_is_named(label: str, described: str, text: str, tmp_path: Path) -> None:
     point = held_down(label, described=described)
     target = parse(f"disk:premium-ssd-p30?path={tmp_path}")
-    limit = limit_of(point, facts_of(target))
-    assert limit is not None
+    limit = present(limit_of(point, facts_of(target)))
     assert limit.text == f"at {text}"
     assert limit.code == label.removeprefix("limited_by_")
 
 
 def test_a_disk_that_delayed_no_operation_is_not_the_limit(tmp_path: Path) -> None:
     # Its figure equals the disk's own by chance; the depth was exhausted.
-    limit = limit_of(held_down(), facts_of(parse(f"disk:premium-ssd-p30?stripe=3&vm=d8ds_v4&path={tmp_path}")))
-    assert limit is not None
+    limit = present(limit_of(held_down(), facts_of(parse(f"disk:premium-ssd-p30?stripe=3&vm=d8ds_v4&path={tmp_path}"))))
     assert limit.code == "depth"
 
 
@@ -314,7 +312,6 @@ def test_each_limit_has_advice(tmp_path: Path) -> None:
     assert len(codes) == 6
     for code in codes:
         point = held_down(f"limited_by_{code}", described=CACHED)
-        limit = limit_of(point, facts_of(parse(f"disk:premium-ssd-p30?path={tmp_path}")))
-        assert limit is not None
+        limit = present(limit_of(point, facts_of(parse(f"disk:premium-ssd-p30?path={tmp_path}"))))
         assert limit.code == code
         assert LIMIT_KINDS[code].next_step

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from diskspd_stats import BUSY, ONE_PROCESSOR, START, mixed, row, stats
+from goldens import present
 from iocurve.dialects.diskspd import command as diskspd
 from iocurve.dialects.diskspd.output import system
 from iocurve.dialects.diskspd.output.profile_text import profile_text
@@ -203,8 +204,7 @@ def test_xml_results_have_diskspds_elements() -> None:
     assert xml.splitlines()[0] == "<Results>"
     root = ElementTree.fromstring(xml)
     assert [child.tag for child in root] == ["System", "Profile", "TimeSpan"]
-    measured = root.find("TimeSpan")
-    assert measured is not None
+    measured = present(root.find("TimeSpan"))
     assert [child.tag for child in measured] == [
         *("TestTimeSeconds", "ThreadCount", "RequestCount", "ProcCount", "CpuUtilization", "Latency", "Iops", "Thread")
     ]
@@ -218,8 +218,7 @@ def test_xml_results_have_diskspds_elements() -> None:
     assert len(buckets_of_iops) == 10
     assert buckets_of_iops[1].attrib["SampleMillisecond"] == "2000"
     assert buckets_of_iops[1].attrib["Total"] == "1"
-    target = measured.find("Thread/Target")
-    assert target is not None
+    target = present(measured.find("Thread/Target"))
     figures_of_target = {child.tag: child.text for child in target if child.tag != "Iops"}
     assert figures_of_target == {
         "Path": "a&b",
@@ -263,8 +262,7 @@ def test_the_command_lines_of_the_documents_run(
         "-c2M -w100 -b8K -F4 -r -o128 -W0 -d1 -Sb testfile.dat",
         "-c2M -b4K -F4 -r -o128 -W0 -d1 -Sb testfile.dat",
     ):
-        result = jobs.run(diskspd.DIALECT, line.split())
-        assert result is not None
+        result = present(jobs.run(diskspd.DIALECT, line.split()))
         assert result.state == "finished"
         assert (tmp_path / "testfile.dat").stat().st_size == 2 * MIB
         out = capsys.readouterr().out
@@ -284,8 +282,7 @@ def test_xml_on_stdout_is_nothing_but_xml(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     line = "-c1M -w50 -b4K -r -o4 -W0 -d1 -L -D250 -Rxml -t2 --out=report a.dat b.dat"
-    result = jobs.run(diskspd.DIALECT, line.split())
-    assert result is not None
+    result = present(jobs.run(diskspd.DIALECT, line.split()))
     root = ElementTree.fromstring(capsys.readouterr().out)
     counts = [int(element.text or "") for element in root.findall("TimeSpan/Thread/Target/IOCount")]
     assert len(counts) == 4
@@ -314,8 +311,7 @@ def test_time_spans_run_one_after_another(
     target = "<Target><Path>*1</Path><FileSize>1048576</FileSize><WriteRatio>100</WriteRatio></Target>"
     span = f"<TimeSpan><Duration>1</Duration><Warmup>0</Warmup><Targets>{target}</Targets></TimeSpan>"
     Path("p.xml").write_text(f"<Profile><TimeSpans>{span}{span}</TimeSpans></Profile>")
-    result = jobs.run(diskspd.DIALECT, ["-Xp.xml", "a.dat"])
-    assert result is not None
+    result = present(jobs.run(diskspd.DIALECT, ["-Xp.xml", "a.dat"]))
     assert [point.name for point in result.points] == ["a.dat (1)", "a.dat (2)"]
     out = capsys.readouterr().out
     assert out.count("Results for timespan") == 2

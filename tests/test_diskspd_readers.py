@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from diskspd_stats import BUSY, ONE_PROCESSOR, START, did, row, stats
+from goldens import present
 from iocurve.dialects.diskspd.output.span_stats import SpanStats, TargetStats
 from iocurve.dialects.diskspd.output.text import results_text
 from iocurve.dialects.diskspd.output.xml import results_xml
@@ -92,8 +93,7 @@ def test_process_diskspd_adds_up_threads_and_finds_percentiles_by_name(results: 
     assert number(results, "TimeSpan/TestTimeSeconds") == SECONDS
     assert number(results, "TimeSpan/Iops/ReadIopsStdDev") == 20
     assert max(float(use.text or "") for use in results.findall("TimeSpan/CpuUtilization/CPU/KernelPercent")) == 25
-    said = results.find("Profile/TimeSpans/TimeSpan/Targets/Target")
-    assert said is not None
+    said = present(results.find("Profile/TimeSpans/TimeSpan/Targets/Target"))
     assert [said.findtext(name) for name in ("Random", "WriteRatio", "RequestCount", "BlockSize", "StrideSize")] == [
         *("8192", "30", "4", "8192", None)
     ]

@@ -17,6 +17,7 @@ import pytest
 
 import composed_hosts as composed
 from bench.servers import Server
+from goldens import present
 from iocurve.advice.doctor import fixes, gain
 from iocurve.advice.doctor import host as hosts
 from iocurve.advice.doctor.bundle import bundle
@@ -442,8 +443,7 @@ def test_a_mount_is_measured_by_its_url_below_the_directory() -> None:
     assert gain.gain_of(rows["nfs.nconnect"]) == (
         "connections of /mnt, 8 instead of 1, by iocurve's own NFS client (the mount stays as it is)"
     )
-    session = row_of(examined(captured("captured-nfs41-four"), "/mnt"), "nfs.session_slots").setting
-    assert session is not None
+    session = present(row_of(examined(captured("captured-nfs41-four"), "/mnt"), "nfs.session_slots").setting)
     assert session.urls == tuple(
         f"nfs://10.0.0.1:14049/export1?vers=4.1&nconnect=4&slots={slots}" for slots in (64, 180)
     )

@@ -14,6 +14,7 @@ import pytest
 
 from data import synthetic
 from data.synthetic import interval, kind, outcome, plan, result, worker_outcome, worker_plan
+from goldens import present
 from iocurve import _native
 from iocurve.analysis import read
 from iocurve.cli.jobs import result_schema
@@ -126,8 +127,7 @@ def test_a_written_document_is_valid_by_the_schema(document: Result) -> None:
 def test_a_measured_document_is_valid_by_the_schema() -> None:
     worker = worker_plan([("read", 70), ("write", 30)], depth=8)
     planned = plan([worker.replace(end=worker.end.replace(runtime_ns=None, operations=2000))])
-    text = _native.Run(planned.to_json()).wait(60)
-    assert text is not None
+    text = present(_native.Run(planned.to_json()).wait(60))
     point = Point(name="null", family="f", axes={"depth": 8}, plan=planned, outcome=Outcome.from_json(text))
     found = written(result([point]))
     assert [error.message for error in validator().iter_errors(found)] == []

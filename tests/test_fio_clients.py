@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from goldens import present
 from iocurve.dialects.base import ClusterRequest
 from iocurve.dialects.fio.command import DIALECT, read_command
 from iocurve.foundation.errors import DialectError
@@ -42,8 +43,7 @@ def in_process(asked: ClusterRequest) -> Iterator[Machines]:
 
 
 def ran(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    result = jobs.run(DIALECT, [*words, "--eta=never"], cluster=in_process)
-    assert result is not None
+    result = present(jobs.run(DIALECT, [*words, "--eta=never"], cluster=in_process))
     assert result.state == "finished"
     return capsys.readouterr().out
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from fio_machine import HeldMachine
-from goldens import Golden, cases
+from goldens import Golden, cases, present
 from iocurve.dialects.fio.command import read_command
 from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.read.draft import Draft, Logs
@@ -103,8 +103,7 @@ def test_jobs_of_a_flow_keep_their_weights() -> None:
 
 
 def test_logs_have_room_for_the_reads_of_verification() -> None:
-    log = fio("--rw=write", "--bs=8k", "--verify=md5", "--write_lat_log=x").plan.groups[0].workers[0].log
-    assert log is not None
+    log = present(fio("--rw=write", "--bs=8k", "--verify=md5", "--write_lat_log=x").plan.groups[0].workers[0].log)
     assert log.records == 2 * (128 + 1024)
 
 

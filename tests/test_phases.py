@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import iocurve
+from goldens import present
 from iocurve.analysis import read
 from iocurve.analysis.compare import compare
 from iocurve.cli import main
@@ -114,8 +115,7 @@ def test_phases_of_the_same_jobs_are_numbered(tmp_path: Path) -> None:
 
 def test_joined_phases_are_the_run(job: Path) -> None:
     (step,) = registry.load("fio").prepare([str(job)]).steps
-    plan = step.plan({})
-    assert plan is not None
+    plan = present(step.plan({}))
     result = iocurve.run(job)
     (whole,) = whole_run(result.points, plan.name)
     assert stream_hash(whole.plan) == stream_hash(plan)

@@ -11,6 +11,7 @@ import pytest
 
 from data import synthetic
 from data.synthetic import interval, kind, outcome, plan, result, worker_outcome, worker_plan
+from goldens import present
 from iocurve import _native
 from iocurve.engine.outcome import CpuTime, Live, Outcome, WorkerOutcome
 from iocurve.engine.plan import FileOpen, Plan, Rate, SyncEngine
@@ -241,8 +242,7 @@ def test_the_outcome_of_the_engine_is_read() -> None:
     worker = worker_plan([("read", 70), ("write", 30)], depth=8)
     limited = worker.replace(end=worker.end.replace(runtime_ns=None, operations=20_000))
     run = _native.Run(plan([limited]).to_json())
-    text = run.wait(60)
-    assert text is not None
+    text = present(run.wait(60))
     Live.from_json(run.live())
     measured = Outcome.from_json(text)
     summary = summarise("null", plan([limited]), measured.workers)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from goldens import present
 from iocurve.foundation.units import SECOND_NS
 from iocurve.machine.processes import servers_of
 from iocurve.result import host
@@ -68,8 +69,7 @@ def test_missing_facts_are_unknown(tmp_path: Path) -> None:
     ],
 )
 def test_a_path_is_on_the_nearest_mount(root: Path, path: str, device: str, options: str) -> None:
-    mount = host.mount_of(Path(path), root)
-    assert mount is not None
+    mount = present(host.mount_of(Path(path), root))
     assert (mount.device, mount.options) == (device, options)
 
 
@@ -77,8 +77,7 @@ def test_cpu_use_is_computed_from_the_ticks(root: Path) -> None:
     """Idle time and I/O wait are not busy; user time already includes guest time."""
     meter = host.MachineMeter(root)
     (root / "proc/stat").write_text("cpu  130 0 60 850 60 0 0 0 99 0\ncpu0 31 0 11 61 0 0 0 0\n")
-    use = meter.use()
-    assert use is not None
+    use = present(meter.use())
     assert use.busy_share == 40 / 100
     assert use.processors == (ProcessorUse(processor=0, user_share=0.3, system_share=0.1),)
 
@@ -87,8 +86,7 @@ def test_no_machine_is_busier_than_it_can_be(root: Path) -> None:
     """The kernel may take back ticks that it had counted as waiting for I/O."""
     meter = host.MachineMeter(root)
     (root / "proc/stat").write_text("cpu  200 0 50 800 40 0 0 0 70 0\ncpu0 2 0 1 1 0 0 0 0\n")
-    use = meter.use()
-    assert use is not None
+    use = present(meter.use())
     assert use.busy_share == 1.0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from data import synthetic
 from data.synthetic import capped, kind, outcome, plan, result, worker_outcome, worker_plan
-from goldens import cases
+from goldens import cases, present
 from iocurve.analysis import read
 from iocurve.analysis.limit_groups import LimitGroup
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, next_steps
@@ -34,8 +34,7 @@ def test_the_volume_s_throughput_is_named_within_two_percent(operations: int, ex
 
 
 def test_the_volume_s_iops_are_named_without_a_level_where_none_is_known() -> None:
-    limit = limit_of(at(990), capped(FREE, iops=1000))
-    assert limit is not None
+    limit = present(limit_of(at(990), capped(FREE, iops=1000)))
     assert (limit.code, limit.text) == ("volume_iops", "at the volume's limit of 1,000 IOPS")
 
 
@@ -72,24 +71,20 @@ def test_clients_at_their_egress_are_counted_by_their_addresses(
 
 def test_a_rate_that_is_reached_is_the_limit() -> None:
     rate = Rate(unit="bytes", count=100 * MIB, per_ns=SECOND_NS)
-    limit = limit_of(at(1600, rate=rate), FREE)
-    assert limit is not None
+    limit = present(limit_of(at(1600, rate=rate), FREE))
     assert limit.text == "at the requested rate, 1,600 IOPS"
     assert limit_of(at(1500, rate=rate), FREE) is None
 
 
 def test_a_busy_machine_and_a_busy_worker_are_told_apart() -> None:
-    machine = limit_of(at(10, machine=MachineUse(busy_share=0.97, cpus=2)), FREE)
-    assert machine is not None
+    machine = present(limit_of(at(10, machine=MachineUse(busy_share=0.97, cpus=2)), FREE))
     assert machine.text == "all 2 processors of this machine more than 95% busy"
-    worker = limit_of(at(10, cpu=CpuTime(user_ns=960_000_000, system_ns=0, context_switches=0)), FREE)
-    assert worker is not None
+    worker = present(limit_of(at(10, cpu=CpuTime(user_ns=960_000_000, system_ns=0, context_switches=0)), FREE))
     assert worker.code == "generator"
 
 
 def test_the_depth_is_the_limit_when_all_of_it_is_in_flight() -> None:
-    limit = limit_of(at(950_000), FREE)
-    assert limit is not None
+    limit = present(limit_of(at(950_000), FREE))
     assert limit.text == "at the requested depth, 950 of 1000 in flight on average; more may give more"
     assert limit_of(at(890_000), FREE) is None
 

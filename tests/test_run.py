@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from goldens import present
 from iocurve import _native
 from iocurve.engine import plan
 from iocurve.engine.derived import unpack
@@ -267,8 +268,7 @@ def test_a_rate_is_kept(tmp_path: Path) -> None:
     (only,) = outcome.workers
     # The hundredth operation is due after 99 ms and not earlier.
     assert only.window_end_ns - only.window_start_ns >= 99 * MILLISECOND_NS
-    response = only.operations["read"].response
-    assert response is not None
+    response = present(only.operations["read"].response)
     assert response.count == 100
 
 

@@ -14,6 +14,7 @@ from bench.truth import drawn_runs
 from bench.truth.drawn_runs import SILENT, Bound, Drawn, Load, observed
 from data import synthetic
 from data.synthetic import kind, outcome, plan, worker_outcome, worker_plan
+from goldens import present
 from iocurve.analysis.limits import verdicts_of
 from iocurve.analysis.run_limits import limits_shown
 from iocurve.foundation.units import KIB, MIB, SECOND_NS
@@ -90,8 +91,7 @@ def test_a_limit_on_reads_shows_where_mixes_have_more() -> None:
 
 def test_equal_iops_do_not_tell_a_limit_from_the_server_s_own_speed() -> None:
     found = told(target(volume_iops=lambda _: 5000))
-    limit = found[Load(64 * KIB, 0.5, 16, 2, 2)]
-    assert limit is not None
+    limit = present(found[Load(64 * KIB, 0.5, 16, 2, 2)])
     assert (limit.code, limit.confidence) == ("volume_iops", "possible")
     assert limit.text.endswith("IOPS: an IOPS limit, or the server's own speed: these points do not tell them apart")
     assert limit.next_step.startswith("iocurve why --confirm")

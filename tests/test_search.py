@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from bench.truth import curves, open_loops, simulated
 from data import synthetic
-from goldens import cases
+from goldens import cases, present
 from iocurve.analysis.check_names import SEARCHES
 from iocurve.analysis.headlines import headlines_of
 from iocurve.foundation.errors import DialectError, TargetError
@@ -218,8 +218,7 @@ def test_the_law_gives_back_its_own_terms() -> None:
         return 1000 * in_flight / (1 + 0.03 * (in_flight - 1) + 0.0002 * in_flight * (in_flight - 1))
 
     points = [(n, Simulated(rate, noise=0.005)(n).iops) for n in (1, 2, 4, 8, 16, 32, 64, 128)]
-    law = usl.fit(points)
-    assert law is not None
+    law = present(usl.fit(points))
     for term, true in ((law.rate, 1000), (law.contention, 0.03), (law.coherency, 0.0002)):
         assert term.low <= true <= term.high
         assert term.mean == pytest.approx(true, rel=0.1)
@@ -229,8 +228,7 @@ def test_the_law_gives_back_its_own_terms() -> None:
 
 def test_where_the_law_does_not_fit_is_said() -> None:
     points = [(n, Simulated(capped(20_000, 0.005), noise=0.002)(n).iops) for n in (1, 4, 16, 64, 100, 256, 1024)]
-    law = usl.fit(points)
-    assert law is not None
+    law = present(usl.fit(points))
     assert 100 in {misfit.in_flight for misfit in law.misfits}
 
 
@@ -318,8 +316,7 @@ def test_more_patience_narrows_the_bracket() -> None:
     case = open_loops.exponential_case(1_000.0, 0.9, 0.01)
     widths = []
     for patience_s in (30.0, 1_000.0):
-        answer = searched(case, 3, Budget(0.001, patience_s)).answer
-        assert answer is not None
+        answer = present(searched(case, 3, Budget(0.001, patience_s)).answer)
         assert answer.high is not None
         widths.append(answer.high - (answer.low or 0.0))
     assert widths[1] < widths[0] / 2
@@ -327,8 +324,7 @@ def test_more_patience_narrows_the_bracket() -> None:
 
 def test_an_answer_is_never_above_the_capacity() -> None:
     case = never_late(1_000.0)
-    answer = searched(case).answer
-    assert answer is not None
+    answer = present(searched(case).answer)
     assert answer.value <= exact(1_000.0).high
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from bench.sizing.__main__ import TABLE, answers, table
 from data.synthetic import fio_run
+from goldens import present
 from iocurve.advice import measured, sizing, volumes
 from iocurve.advice.demand import Alternative, Demand, demanded, parse_mix, read_prices
 from iocurve.advice.observation import KindObserved, Observation, ObservedInterval
@@ -102,15 +103,13 @@ def test_clients_with_and_without_nconnect() -> None:
 
 def test_in_flight_is_divided_among_clients_and_jobs() -> None:
     demand = demanded(iops=400_000, latency_ns=2 * MILLISECOND_NS)
-    found = sizing.sized(demand, vm="Standard_D32s_v5", clients=5, kinds=("volume",)).in_flight
-    assert found is not None
+    found = present(sizing.sized(demand, vm="Standard_D32s_v5", clients=5, kinds=("volume",)).in_flight)
     assert (found.operations, found.per_client, found.jobs, found.depth) == (800, 160, 3, 54)
 
 
 def test_the_window_of_a_connection() -> None:
     demand = demanded(bytes_per_s=800 * MIB, round_trip_ns=2 * MILLISECOND_NS)
-    found = sizing.sized(demand, vm="Standard_D32s_v5", clients=1, nconnect=1, kinds=("volume",)).in_flight
-    assert found is not None
+    found = present(sizing.sized(demand, vm="Standard_D32s_v5", clients=1, nconnect=1, kinds=("volume",)).in_flight)
     assert found.window_bytes == -(-800 * MIB * 2 // 1000)
 
 

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import pytest
 
+from goldens import present
 from iocurve.advice import facts
 from iocurve.foundation.units import GIB, KIB, MIB, MILLISECOND_NS, TIB
 from iocurve.volume import profile
@@ -33,8 +34,7 @@ def test_a_window_is_bandwidth_times_round_trip() -> None:
 
 
 def test_the_smallest_premium_quota_for_4500_mib_per_s() -> None:
-    figure = profile.load("anf-premium").throughput_mib_per_s
-    assert figure is not None
+    figure = present(profile.load("anf-premium").throughput_mib_per_s)
     assert facts.smallest_quota(lambda quota: figure.of(quota) >= 4500, 50, 102_400) == Fraction("70.3125") * TIB
     assert facts.smallest_quota(lambda quota: figure.of(quota) >= 4501, 50, 102_400) is None
     assert facts.smallest_quota(lambda quota: figure.of(quota) >= 1, 50, 102_400) == 50 * GIB

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from goldens import present
 from iocurve.measure.scenario.caches import attained, window
 
 
@@ -12,8 +13,7 @@ def test_four_rounds_are_too_few() -> None:
 
 
 def test_the_window_is_snias() -> None:
-    found = window([1.0, 90.0, 100.0, 110.0, 95.0, 105.0])
-    assert found is not None
+    found = present(window([1.0, 90.0, 100.0, 110.0, 95.0, 105.0]))
     assert found.average == 100.0
     assert found.range_share == pytest.approx(0.20)
     # The line through 90, 100, 110, 95, 105 rises by 2.5 a round.
@@ -23,8 +23,7 @@ def test_the_window_is_snias() -> None:
 
 @pytest.mark.parametrize("rounds", [[89.0, 100, 110, 95, 106], [95.0, 98, 100, 103, 106]])
 def test_either_limit_alone_keeps_it_from_being_steady(rounds: list[float]) -> None:
-    found = window(rounds)
-    assert found is not None
+    found = present(window(rounds))
     assert not found.is_steady
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import iocurve
-from goldens import cases
+from goldens import cases, present
 from iocurve.cli import main
 from iocurve.dialects import registry
 from iocurve.foundation.errors import DialectError, PlanError
@@ -35,9 +35,7 @@ def mdtest(directory: Path, more: str = "") -> str:
 
 def ran(line: str, directory: Path) -> Result:
     dialect, *words = line.split()
-    result = jobs.run(registry.load(dialect), words, directory / "report", quiet=True)
-    assert result is not None
-    return result
+    return present(jobs.run(registry.load(dialect), words, directory / "report", quiet=True))
 
 
 @cases("cli/steps")

@@ -8,6 +8,7 @@ import pytest
 
 from bench.servers import Server
 from data import synthetic
+from goldens import present
 from iocurve.analysis import read
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.foundation.errors import DialectError, PlanError
@@ -170,8 +171,7 @@ def test_a_job_makes_its_tree_and_verifies_it(tmp_path: Path, volume: Server, ve
         place = f'engine = "nfs"\nnfs_url = "{volume.url_of(version)}"\npaths = ["tree"]'
     (file := tmp_path / "names.toml").write_text(JOB % {"map": tmp_path / "tree.map", "place": place})
     for made in ({"mkdir": 2, "create": 8, "write": 8, "close": 8}, {}):
-        result = jobs.run(NATIVE, [str(file)], tmp_path / "out")
-        assert result is not None
+        result = present(jobs.run(NATIVE, [str(file)], tmp_path / "out"))
         layout, load = result.points
         assert (layout.name, load.name) == ("names: layout", "names")
         assert operations(layout) == made
@@ -180,8 +180,7 @@ def test_a_job_makes_its_tree_and_verifies_it(tmp_path: Path, volume: Server, ve
         return
     other = root / "vdb.1_2.dir/vdb_f0004.file"
     (root / "vdb.1_1.dir/vdb_f0000.file").write_bytes(other.read_bytes())
-    result = jobs.run(NATIVE, [str(file)], tmp_path / "out")
-    assert result is not None
+    result = present(jobs.run(NATIVE, [str(file)], tmp_path / "out"))
     [worker] = result.points[-1].outcome.workers
     assert worker.state == "failed"
     found = {(one.kind, Path(one.path).name, "vdb_f0004.file" in one.text) for one in worker.differences}

@@ -12,6 +12,7 @@ import pytest
 from bench.truth import measured, table
 from bench.truth.__main__ import SECTIONS
 from bench.truth.instruments import Logged, Service, percentile, run_delayed, run_served
+from goldens import present
 from iocurve.engine import plan as planned
 from iocurve.foundation.units import MILLISECOND_NS
 from iocurve.result.document import Point
@@ -73,8 +74,7 @@ def test_operations_that_are_due_during_a_stall_wait_for_its_end(depth: int) -> 
     rate = planned.Rate(unit="operations", count=1000, per_ns=10**9)
     service = Service("constant:100", slots=1, stalls_s=((0.1, 0.2),))
     point, _ = served(service, 500, depth, rate=rate)
-    histogram = point.summary().latency.histogram
-    assert histogram is not None
+    histogram = present(point.summary().latency.histogram)
     # 200 are due during the stall, 100 of them in its first half. Each bound may lose one to the edge of a bucket.
     assert histogram.count_between(100 * MILLISECOND_NS, 10**12) >= 98
     assert histogram.count_between(10 * MILLISECOND_NS, 10**12) >= 188

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from bench.truth.simulated import SHAPES, TurnNoise, capped_gain_coverage, gain_coverage, gain_verdicts
 from data import synthetic
-from goldens import cases
+from goldens import cases, present
 from iocurve.analysis import read
 from iocurve.engine.outcome import Outcome, State
 from iocurve.engine.plan import Plan
@@ -323,9 +323,7 @@ def pairs(*rates: tuple[float, float]) -> list[RatePair]:
 
 
 def told(*rates: tuple[float, float], margin: float = 0.1) -> RateRatio:
-    found = rate_ratio(pairs(*rates), margin)
-    assert found is not None
-    return found
+    return present(rate_ratio(pairs(*rates), margin))
 
 
 def test_a_ratio_is_the_geometric_mean_of_the_pairs_with_students_interval() -> None:
@@ -376,8 +374,7 @@ def test_nothing_is_compared_with_nothing(rates: list[tuple[float, float]]) -> N
 
 
 def test_two_pairs_get_no_interval() -> None:
-    found = rate_ratio(pairs((200, 100), (200, 100)))
-    assert found is not None
+    found = present(rate_ratio(pairs((200, 100), (200, 100))))
     assert found.value == pytest.approx(2)
     assert (found.low, found.high) == (None, None)
     assert found.verdict_text == "cannot tell: 2 turns each"
@@ -458,8 +455,7 @@ def test_a_point_without_any_operations_is_compared(monkeypatch: pytest.MonkeyPa
 def test_the_gain_of_two_points_is_that_of_their_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     result = carried_out(monkeypatch, Runs(*map(done, (100, 200, 200, 100, 100, 200, 200, 100))), 4)
     base, point = result.points
-    gain = point.gain_over(base)
-    assert gain is not None
+    gain = present(point.gain_over(base))
     # The turns are equal: what is left is an operation more or less in each of 100 and of 200.
     assert (gain.value, gain.low, gain.high) == pytest.approx((2.0, 2.0 / 1.015, 2.03))
     record = result.to_records()[1]
@@ -471,8 +467,7 @@ def test_the_gain_of_two_points_is_that_of_their_rounds(monkeypatch: pytest.Monk
 
 def test_points_that_took_no_turns_have_a_ratio_without_an_interval() -> None:
     one, two = synthetic.envelope().points[:2]
-    found = two.gain_over(one)
-    assert found is not None
+    found = present(two.gain_over(one))
     assert (found.low, found.high) == (None, None)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from data import synthetic
 from data.synthetic import VOLUME
+from goldens import present
 from iocurve.analysis import read
 from iocurve.analysis.limit_groups import Twice
 from iocurve.analysis.limit_kinds import LIMIT_KINDS
@@ -44,15 +45,13 @@ def level(name: str, quota_tib: int, mib_per_s: int, next_mib: int) -> TargetFac
 
 
 def test_a_throughput_limit_needs_a_larger_quota_or_fewer_in_flight() -> None:
-    found = twice("volume_throughput", target=level("premium", 8, 512, 64))
-    assert found is not None
+    found = present(twice("volume_throughput", target=level("premium", 8, 512, 64)))
     assert found.for_rate == "1,000 MiB/s need a quota of 16 TiB at this level (64 MiB/s for each TiB)"
     assert found.for_latency.startswith("16 in flight instead of 32 have the same rate and wait half as long")
 
 
 def test_a_service_level_ends() -> None:
-    found = twice("volume_throughput", target=level("premium", 40, 2560, 64), iops=40_960)
-    assert found is not None
+    found = present(twice("volume_throughput", target=level("premium", 40, 2560, 64), iops=40_960))
     assert found.for_rate.startswith("this service level ends at 4,500 MiB/s: use another level or several volumes")
 
 
@@ -62,15 +61,13 @@ def test_a_service_level_ends() -> None:
     ids=["at a fraction of the speed", "a limit set by hand"],
 )
 def test_a_limit_that_no_quota_gives_is_raised(target: TargetFacts) -> None:
-    found = twice("volume_throughput", target=target)
-    assert found is not None
+    found = present(twice("volume_throughput", target=target))
     assert found.for_rate == "raise the volume's limit to 1,000 MiB/s"
 
 
 def test_a_volume_that_adds_the_latency_itself_gets_no_faster() -> None:
     slow = level("premium", 8, 512, 64).replace(latency_mean_ns=3_500_000)
-    found = twice("volume_throughput", target=slow)
-    assert found is not None
+    found = present(twice("volume_throughput", target=slow))
     assert found.for_latency == "the volume itself adds 3.5 ms: half of 4 ms is below that"
 
 

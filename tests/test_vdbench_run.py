@@ -16,6 +16,7 @@ import pytest
 from bench.servers import Server
 from data.synthetic import interval, kind, worker_outcome
 from fio_machine import HeldMachine
+from goldens import present
 from iocurve.dialects.vdbench.command import read_command
 from iocurve.dialects.vdbench.output.directory import MARK, choose
 from iocurve.dialects.vdbench.output.table import STORAGE, TRANSFERS, average, rows
@@ -104,8 +105,7 @@ def test_the_average_leaves_the_first_intervals_out() -> None:
         interval(number, number * SECOND_NS, (number + 1) * SECOND_NS, {"read": count}, 4096)
         for number, count in enumerate(counts)
     ]
-    total = average(rows([worker_outcome({}, intervals=intervals)], SECOND_NS), 1)
-    assert total is not None
+    total = present(average(rows([worker_outcome({}, intervals=intervals)], SECOND_NS), 1))
     assert (total.label, total.rate, total.both.operations) == ("avg_2-3", 200, 400)
     assert average(rows([worker_outcome({}, intervals=intervals)], SECOND_NS), 3) is None
 

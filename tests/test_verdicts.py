@@ -8,7 +8,7 @@ import pytest
 
 from data import synthetic
 from data.synthetic import capped, kind, outcome, plan, result, worker_outcome, worker_plan
-from goldens import cases
+from goldens import cases, present
 from iocurve.analysis.fingerprints import Response, connection_verdict
 from iocurve.analysis.level_changes import levels
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, next_steps
@@ -117,8 +117,7 @@ def point(
     ],
 )
 def test_each_limit_of_a_target_has_its_name(measured: Point, target: TargetFacts, code: str, text: str) -> None:
-    found = limit_of(measured, target)
-    assert found is not None
+    found = present(limit_of(measured, target))
     assert (found.code, found.confidence) == (code, "certain")
     assert text.split(" each")[0].removesuffix("2.000 ms") in found.text
     assert found.evidence
@@ -128,11 +127,9 @@ def test_each_limit_of_a_target_has_its_name(measured: Point, target: TargetFact
 def test_a_limit_that_is_fitted_says_so() -> None:
     fitted = known(connection_iops=1600).replace(fitted=("iops_per_connection",))
     remark = "the limit is fitted to published results; it is not published itself"
-    found = limit_of(point(1600, nconnect=1), fitted)
-    assert found is not None
+    found = present(limit_of(point(1600, nconnect=1), fitted))
     assert found.evidence[-1] == remark
-    published = limit_of(point(1600, nconnect=1), fitted.replace(fitted=()))
-    assert published is not None
+    published = present(limit_of(point(1600, nconnect=1), fitted.replace(fitted=())))
     assert remark not in published.evidence
 
 
@@ -143,8 +140,7 @@ def test_a_limit_on_reads_does_not_hold_writes() -> None:
 
 def test_requests_below_the_limit_of_a_connection_are_not_held_by_it() -> None:
     target = known(connection_requests_in_flight=128).replace(latency_mean_ns=2_000_000)
-    found = verdict_of(point(2000, latency_ns=2_000_000, depth=4, nconnect=1), target)
-    assert found is not None
+    found = present(verdict_of(point(2000, latency_ns=2_000_000, depth=4, nconnect=1), target))
     assert (found.code, found.confidence) == ("depth", "certain")
 
 
@@ -160,15 +156,13 @@ BURST = NFS.replace(caps=caps({"iops": 1000}, Burst(iops=3000, credits=2000)))
 
 @cases("analysis/credits")
 def test_burst_credits_are_told_with_their_time(iops: int, rates: list[int], code: str, text: str) -> None:
-    found = limit_of(point(iops, intervals=course(rates)), BURST)
-    assert found is not None
+    found = present(limit_of(point(iops, intervals=course(rates)), BURST))
     assert (found.code, found.text) == (code, text)
     assert found.evidence[-1].startswith("a full bucket of credits sustains 3,000 IOPS for 1")
 
 
 def test_two_levels_are_found_and_drifts_are_not() -> None:
-    found = levels([3000, 3010, 2990, 3000, 1800, 1000, 1010, 990, 1000])
-    assert found is not None
+    found = present(levels([3000, 3010, 2990, 3000, 1800, 1000, 1010, 990, 1000]))
     assert (found.index, found.before, found.after) == (4, 3000, 1000)
     assert levels([3000 - 100 * number for number in range(20)], 0.08) is None
     assert levels([1000, 990, 1010] * 5) is None
@@ -190,8 +184,7 @@ def test_a_tebibyte_more_is_worth_what_the_formula_says(target: str, gain: int) 
 
 def test_a_quota_that_gives_no_more_is_no_advice() -> None:
     target = facts_of(VolumeTarget.of("volume:anf-premium?quota=80TiB"))
-    found = limit_of(point(4500 * 16), target)
-    assert found is not None
+    found = present(limit_of(point(4500 * 16), target))
     assert found.next_step.startswith(
         "For more throughput, raise the service level (a larger quota gives no more at this level)."
     )
@@ -203,8 +196,7 @@ def test_a_quota_that_gives_no_more_is_no_advice() -> None:
 
 def test_a_rate_of_a_worker_counts_as_one_of_its_operations() -> None:
     rate = Rate(unit="operations", count=1600, per_ns=SECOND_NS)
-    found = limit_of(point(800, kinds=("read", "write"), rate=rate), NFS)
-    assert found is not None
+    found = present(limit_of(point(800, kinds=("read", "write"), rate=rate), NFS))
     assert (found.code, found.text) == ("rate", "at the requested rate, 1,600 IOPS")
     assert limit_of(point(700, kinds=("read", "write"), rate=rate), NFS) is None
 
@@ -214,16 +206,13 @@ def test_a_rate_above_the_requested_one_is_a_backlog_and_no_limit() -> None:
     cases: list[tuple[Literal["even", "poisson"], float]] = [("even", 1.03), ("poisson", 1.13)]
     for arrivals, above in cases:
         rate = Rate(unit="operations", count=1600, per_ns=SECOND_NS, arrivals=arrivals)
-        within = limit_of(point(810, kinds=("read", "write"), rate=rate), NFS)
-        assert within is not None
+        within = present(limit_of(point(810, kinds=("read", "write"), rate=rate), NFS))
         assert within.code == "rate"
-        found = limit_of(point(round(800 * above), kinds=("read", "write"), rate=rate), NFS)
-        assert found is not None
+        found = present(limit_of(point(round(800 * above), kinds=("read", "write"), rate=rate), NFS))
         assert (found.code, found.label) == ("backlog", "backlog (certain)")
         assert found.text.startswith(f"catching up: {1600 * above:,.0f} IOPS at a requested rate of 1,600")
     slow = Rate(unit="operations", count=2, per_ns=SECOND_NS)
-    few = limit_of(point(3, rate=slow), NFS)
-    assert few is not None
+    few = present(limit_of(point(3, rate=slow), NFS))
     assert few.code == "rate", "an operation at the edge of the window is no backlog"
 
 
@@ -240,8 +229,7 @@ def test_rates_of_several_jobs_are_one_limit() -> None:
     workers = [
         worker_plan(block_bytes=BLOCK, depth=100, rate=rate, report_group=number) for number, rate in enumerate(rates)
     ]
-    found = limit_of(jobs(*workers, operations=(300, 200)), NFS)
-    assert found is not None
+    found = present(limit_of(jobs(*workers, operations=(300, 200)), NFS))
     assert (found.code, found.text) == ("group_rate", "at the rates asked of its jobs, 500 IOPS together")
     free = worker_plan(block_bytes=BLOCK, depth=100, report_group=1)
     assert limit_of(jobs(workers[0], free, operations=(300, 5000)), NFS) is None
@@ -253,15 +241,13 @@ def test_a_flow_bounds_all_of_its_workers_by_the_rate_of_one() -> None:
         worker_plan(block_bytes=BLOCK, depth=100, rate=rate).replace(flow=Flow(id=1, weight=3)),
         worker_plan(block_bytes=BLOCK, depth=100, report_group=1).replace(flow=Flow(id=1, weight=1)),
     ]
-    found = limit_of(jobs(*workers, operations=(300, 100)), NFS)
-    assert found is not None
+    found = present(limit_of(jobs(*workers, operations=(300, 100)), NFS))
     assert (found.code, found.text) == ("group_rate", "at the rates asked of its jobs, 400 IOPS together")
 
 
 def test_think_time_is_the_limit_where_the_load_pauses() -> None:
     think = Think(pause_ns=4 * MILLISECOND_NS)
-    found = limit_of(point(200, depth=1, think=think), NFS)
-    assert found is not None
+    found = present(limit_of(point(200, depth=1, think=think), NFS))
     assert found.code == "think_time"
     assert found.evidence == ("the load pauses for 80% of the time",)
 
@@ -276,18 +262,15 @@ def used(**shares: float) -> MachineUse:
 def test_others_that_use_the_processors_are_not_the_load() -> None:
     """Ours uses 4 %, and its threads hardly wait for a processor."""
     others = used(own_share=0.04, others_share=0.95, thread_delay_share=0.02)
-    found = verdict_of(point(10, machine=others), NFS)
-    assert found is not None
+    found = present(verdict_of(point(10, machine=others), NFS))
     assert found.code == "unknown"
-    capped = limit_of(point(1600, machine=others), known(throughput_bytes_per_s=100 * MIB))
-    assert capped is not None
+    capped = present(limit_of(point(1600, machine=others), known(throughput_bytes_per_s=100 * MIB)))
     assert capped.code == "volume_throughput"
 
 
 def test_a_load_that_waits_for_a_processor_is_held_up_by_others() -> None:
     starved = used(own_share=0.1, others_share=0.85, steal_share=0.04, thread_delay_share=0.6)
-    found = limit_of(point(10, machine=starved), NFS)
-    assert found is not None
+    found = present(limit_of(point(10, machine=starved), NFS))
     assert (found.code, found.confidence) == ("foreign_cpu", "likely")
     assert found.text == (
         "others hold the processors: a thread of the load was ready and waited for one for 60% of the time"
@@ -296,8 +279,7 @@ def test_a_load_that_waits_for_a_processor_is_held_up_by_others() -> None:
 
 
 def test_a_load_that_uses_the_machine_up_is_named() -> None:
-    found = limit_of(point(10, machine=used(own_share=0.5, target_share=0.4, others_share=0.05)), NFS)
-    assert found is not None
+    found = present(limit_of(point(10, machine=used(own_share=0.5, target_share=0.4, others_share=0.05)), NFS))
     assert found.code == "machine"
 
 
@@ -305,8 +287,7 @@ def test_a_load_that_uses_the_machine_up_is_named() -> None:
 def test_others_that_fill_the_idle_time_saturate_no_machine(waited: float, code: str) -> None:
     """The shares of a run next to programs of a lower priority; its rate was that of a quiet machine."""
     machine = used(own_share=0.16, target_share=0.47, others_share=0.37, thread_delay_share=waited)
-    found = limit_of(point(950_000, machine=machine), NFS)
-    assert found is not None
+    found = present(limit_of(point(950_000, machine=machine), NFS))
     assert found.code == code
 
 
@@ -315,8 +296,7 @@ def test_a_machine_that_is_nearly_busy_is_possibly_the_limit_where_threads_wait(
     shares: dict[str, float], found: list[str]
 ) -> None:
     """The first row is nfs-ganesha on a machine of two processors."""
-    verdict = verdict_of(point(950_000, machine=QUIET.replace(busy_share=0.88, **shares)), NFS)
-    assert verdict is not None
+    verdict = present(verdict_of(point(950_000, machine=QUIET.replace(busy_share=0.88, **shares)), NFS))
     assert [verdict.code, verdict.confidence] == found
 
 
@@ -325,8 +305,7 @@ def test_the_page_cache_is_named_where_storage_moved_nothing() -> None:
         engine = SyncEngine(open=FileOpen(direct=direct, durability="none", invalidate=False))
         return limit_of(point(1000, engine=engine, machine=QUIET.replace(device_read_bytes=moved)), NFS)
 
-    found = reads(0, direct=False)
-    assert found is not None
+    found = present(reads(0, direct=False))
     assert (found.code, found.evidence) == ("page_cache", ("62.5 MiB were read, 0 B came from storage",))
     others = (reads(1000 * BLOCK, direct=False), reads(0, direct=True))
     assert [one.code if one else None for one in others] == ["depth", "depth"]
@@ -346,8 +325,7 @@ def test_a_cap_that_stalls_keep_the_mean_below_is_likely() -> None:
         machine=busy,
     )
     target = known(throughput_bytes_per_s=100 * MIB)
-    found = limit_of(measured, target)
-    assert found is not None
+    found = present(limit_of(measured, target))
     assert (found.code, found.confidence) == ("volume_throughput", "likely")
     assert found.evidence[-1] == "between stalls of this machine the rate was 19% higher than in the mean"
     assert limit_of(measured.replace(machine=QUIET), target) != found
@@ -357,8 +335,7 @@ def test_a_thread_that_is_busy_is_named_with_its_share() -> None:
     busy = point(10)
     cpu = CpuTime(user_ns=970_000_000, system_ns=0, context_switches=0)
     workers = (busy.outcome.workers[0].replace(cpu=cpu),)
-    found = limit_of(busy.replace(outcome=busy.outcome.replace(workers=workers)), NFS)
-    assert found is not None
+    found = present(limit_of(busy.replace(outcome=busy.outcome.replace(workers=workers)), NFS))
     assert (found.code, found.evidence[0]) == ("generator", "its thread used 97% of a processor")
 
 
@@ -377,15 +354,13 @@ def test_the_verdict_is_stored_with_its_point_and_read_again() -> None:
 
 
 def test_a_closed_loop_alone_makes_the_depth_a_possible_limit_only() -> None:
-    found = limit_of(point(950_000, machine=None), NFS)
-    assert found is not None
+    found = present(limit_of(point(950_000, machine=None), NFS))
     assert (found.code, found.confidence) == ("depth", "possible")
     assert found.evidence[-1] == "a closed loop fills its depth at any other limit, too"
 
 
 def test_a_target_that_says_nothing_leaves_the_verdict_open() -> None:
-    found = verdict_of(point(10), NFS)
-    assert found is not None
+    found = present(verdict_of(point(10), NFS))
     assert (found.code, found.short_name, found.confidence) == ("unknown", "cannot tell", "none")
     assert found.next_step == "iocurve why --confirm varies one thing at a time to find the limit."
     assert limit_of(point(10), NFS) is None
@@ -401,8 +376,9 @@ def test_connections_from_several_addresses_are_several_clients() -> None:
         )
         for number in (1, 2)
     ]
-    found = limit_of(jobs(*workers, operations=(1600, 100)), known(client_bandwidth_read_bytes_per_s=100 * MIB))
-    assert found is not None
+    found = present(
+        limit_of(jobs(*workers, operations=(1600, 100)), known(client_bandwidth_read_bytes_per_s=100 * MIB))
+    )
     assert found.text == "1 of 2 clients at the limit of 100 MiB/s that a client has for reads"
 
 
@@ -433,8 +409,7 @@ def connected(retransmits: int, window_ns: int) -> Point:
 
 
 def test_what_the_kernel_says_of_connections_is_evidence() -> None:
-    found = verdict_of(connected(30, 630_000_000), NFS)
-    assert found is not None
+    found = present(verdict_of(connected(30, 630_000_000), NFS))
     assert found.evidence[-2:] == (
         "TCP: round trip 200 µs, 30 segments sent again (0.06%)",
         "TCP: the receiver's window held the sender back for 63% of the time in which it had data to send",
@@ -452,6 +427,5 @@ def test_a_connection_that_loses_segments_is_congested(retransmits: int, code: s
 
 def test_a_volume_at_a_part_of_its_speed_is_described_so() -> None:
     slow = known(iops_read=1600).replace(service_level="ultra", speed=0.1)
-    found = limit_of(point(1600), slow)
-    assert found is not None
+    found = present(limit_of(point(1600), slow))
     assert found.text == "at the volume's limit of 1,600 IOPS on reads (ultra, at 10 % of its speed)"

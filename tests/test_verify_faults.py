@@ -13,7 +13,7 @@ import pytest
 
 from bench.servers import IOCURVE, Server
 from bench.servers import volume as serve
-from goldens import cases
+from goldens import cases, present
 from iocurve.dialects.fio.command import parsed, read_command
 from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.native.command import prepare as prepare_native
@@ -285,8 +285,7 @@ def test_vdbench_finds_every_read_that_is_wrong(fault: str, tmp_path: Path) -> N
 def test_faults_are_written_in_two_ways(tmp_path: Path) -> None:
     expected = (FaultRate(kind="flip-bit", rate=1e-6), FaultRate(kind="eio", rate=0.5))
     spec = volume_of([spec_of({})], {"fault": ["flip-bit", "eio=0.5"], "fault_seed": 3})
-    faults = spec.faults()
-    assert faults is not None
+    faults = present(spec.faults())
     assert (faults.rates, faults.seed, faults.log) == (expected, 3, None)
     assert volume_of([spec_of({})], {"fault": ["flip-bit,eio=0.5"]}).faults() == faults.replace(seed=0)
     (file := tmp_path / "v.toml").write_text(

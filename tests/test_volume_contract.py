@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data.json_paths import Path, paths, without
+from goldens import present
 from iocurve import _native
 from iocurve.foundation.errors import TargetError
 from iocurve.foundation.units import GIB, MIB
@@ -117,9 +118,7 @@ def connected_stats_text(volume: _native.Volume) -> str:
 
 
 def stats_text(volume: _native.Volume) -> str:
-    text = volume.stats()
-    assert text is not None
-    return text
+    return present(volume.stats())
 
 
 def with_surprise_in_limits() -> Any:

@@ -26,7 +26,7 @@ from rich.console import Console
 
 from bench.servers import IOCURVE, Server
 from bench.servers import volume as serve
-from goldens import cases
+from goldens import cases, present
 from iocurve.cli.commands import run
 from iocurve.foundation.errors import DialectError, TargetError
 from iocurve.foundation.units import GIB, MIB, SECOND_NS, TIB
@@ -255,8 +255,7 @@ def test_a_volume_that_ignores_hang_ups_goes_on() -> None:
 
 def status_of(pid: int) -> int:
     """The exit status of a process, which is left for its parent to collect; -1 if a signal ended it."""
-    ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    assert ended is not None
+    ended = present(os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT))
     return ended.si_status if ended.si_code == os.CLD_EXITED else -1
 
 
@@ -293,8 +292,7 @@ def test_a_run_says_that_its_volume_was_starved(tmp_path: Path) -> None:
     assert max(found) == 250_000_000
     [point] = Result.read(out).points
     assert point.machine is not None
-    share = point.machine.volume_starved_share
-    assert share is not None
+    share = present(point.machine.volume_starved_share)
     # A timer that was due a moment after the stop was late by less.
     assert 0.7 * SECOND_NS / now["uptime_ns"] <= share <= max(now["threads_starved_ns"]) / (2 * SECOND_NS)
     text = f"the volume was starved of processors for up to {100 * share:.0f} % of the time (t): "

@@ -15,7 +15,7 @@ import pytest
 
 from data import synthetic
 from data.synthetic import kind, outcome, worker_outcome, worker_plan
-from goldens import cases
+from goldens import cases, present
 from iocurve.analysis.fingerprints import Response
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, Experiment, Limit, kind_of, limit
 from iocurve.analysis.limits import verdict_of
@@ -158,8 +158,7 @@ def test_a_paced_limit_behind_a_long_latency_is_not_told_from_one_slow_server() 
 def test_a_server_that_slows_down_under_load_has_no_limit_on_operations() -> None:
     """Four stations, each the slower the more is in flight: a few operations are always done sooner."""
     target = served(4, lambda *_: 0.0)
-    stations = target.stations
-    assert stations is not None
+    stations = present(target.stations)
     flying: list[float] = []
 
     def service(_kind: str, _bytes: int) -> float:
@@ -295,8 +294,7 @@ def test_a_quiet_machine_repeats_nothing(target: Target, code: str, runs: int) -
 
 
 def applied(variation: Variation, plan: Plan) -> tuple[Worker, ...]:
-    changed = variation.apply(plan)
-    assert changed is not None
+    changed = present(variation.apply(plan))
     return changed.groups[0].workers
 
 
@@ -366,10 +364,8 @@ def test_an_experiment_confirms_or_refutes(
 def confirmed(plan: Plan, target: Target, code: str | None = None) -> Confirmation:
     """The outcome of the experiment for the verdict on a load, or for one of a code."""
     base = target.run(variations.shortened(plan, SECOND_NS))
-    verdict = limit(code, "said before", SILENT) if code else verdict_of(base, SILENT)
-    assert verdict is not None
-    experiment = kind_of(verdict.code).experiment
-    assert experiment is not None
+    verdict = present(limit(code, "said before", SILENT) if code else verdict_of(base, SILENT))
+    experiment = present(kind_of(verdict.code).experiment)
     return run_experiment(Probes(plan, SILENT, target.run, base), verdict, experiment)
 
 
