@@ -70,12 +70,24 @@ def cases(name: str) -> pytest.MarkDecorator:
 
     An argument ``golden`` comes last and is a ``Golden``, any other is as it is in the file.
     """
-    path = DATA / f"cases/{name}.jsonl"
-    lines = enumerate(path.read_text(encoding="utf-8").split("\n"))
-    (_, names), *rows = [(number, json.loads(line)) for number, line in lines if line and not line.startswith("#")]
+    (_, names), *found = _numbered(name)
     if names[-1] == "golden":
-        rows = [(number, [*row[:-1], Golden(path, number, row[-1])]) for number, row in rows]
-    return pytest.mark.parametrize(names, [row for _, row in rows])
+        found = [(line, [*row[:-1], Golden(_table(name), line, row[-1])]) for line, row in found]
+    return pytest.mark.parametrize(names, [row for _, row in found])
+
+
+def rows(name: str) -> list[list[Any]]:
+    """The rows of such a file, for a test that makes more of them."""
+    return [row for _, row in _numbered(name)][1:]
+
+
+def _table(name: str) -> Path:
+    return DATA / f"cases/{name}.jsonl"
+
+
+def _numbered(name: str) -> list[tuple[int, list[Any]]]:
+    lines = enumerate(_table(name).read_text(encoding="utf-8").split("\n"))
+    return [(number, json.loads(line)) for number, line in lines if line and not line.startswith("#")]
 
 
 def plan_document(plan: Plan) -> Any:

@@ -12,7 +12,7 @@ import pytest
 from bench.servers import Server
 from bench.servers import volume as serve
 from data.synthetic import capped
-from goldens import present
+from goldens import data, present
 from iocurve.analysis.limits import limit_of
 from iocurve.engine import plan as planned
 from iocurve.engine.outcome import Outcome, WorkerOutcome
@@ -35,34 +35,7 @@ EGRESS = 20 * MIB
 TRIES = 3
 """A limit makes up for no moment in which a busy machine does not run its client; a wrong limit fails every try."""
 
-SCENARIO = """
-title = "Three clients"
-clients = 3
-
-[[target]]
-name = "volume"
-standard = "volume:unlimited"
-
-[data]
-size = "6MiB"
-unrelated = "6MiB"
-files = 6
-
-[timing]
-runtime = "600ms"
-ramp = "200ms"
-interval = "100ms"
-
-[load]
-numjobs = 2
-depth = 8
-blocks = "64KiB"
-
-[[family]]
-name = "writes"
-cache = "uncached"
-axes = { read_percent = [0] }
-"""
+SCENARIO = data("scenarios/clients.toml")
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ import pytest
 if find_spec("ray") is None:
     pytest.skip("Ray is not installed: make develop installs it", allow_module_level=True)
 
-from goldens import present
+from goldens import data, present
 from iocurve import _native
 from iocurve._native import VERSION
 from iocurve.cli.commands import run
@@ -278,17 +278,7 @@ def test_a_head_that_does_not_answer_is_told_within_seconds(monkeypatch: pytest.
             nodes.listed(address, 0.2)
 
 
-LONG_JOB = """
-interval = "100ms"
-
-[[job]]
-name = "reads"
-engine = "null"
-size = "1MiB"
-time_based = true
-rate_operations = 1000
-runtime = "600s"
-"""
+LONG_JOB = data("cluster/long_job.toml")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -17,7 +17,7 @@ from cyclopts import App, CycloptsError
 from rich.console import Console
 
 from data import synthetic
-from goldens import cases
+from goldens import cases, data
 from iocurve.analysis import read
 from iocurve.cli.commands import app, refused, run
 from iocurve.cli.common import show
@@ -29,15 +29,7 @@ from iocurve.report.table import Table, result_table
 
 OPTIONS_IN_A_BOX_MAX = 12
 DIALECTS = ("fio", "vdbench", "mdtest", "elbencho", "diskspd")
-JOB = """\
-[[job]]
-name = "reads"
-engine = "null"
-random = true
-blocks = "4KiB"
-size = "1MiB"
-time_based = false
-"""
+JOB = data("native/commands.toml")
 
 
 def iocurve(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

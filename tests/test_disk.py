@@ -12,7 +12,7 @@ import pytest
 
 from data.synthetic import kind, outcome, plan, worker_outcome, worker_plan
 from fio_machine import HeldMachine
-from goldens import cases, present
+from goldens import cases, data, present
 from iocurve.analysis.doubts import LABELS
 from iocurve.analysis.limit_kinds import LIMIT_KINDS
 from iocurve.analysis.limits import limit_of
@@ -121,23 +121,7 @@ def test_a_target_has_facts_and_fields_for_a_load(tmp_path: Path) -> None:
 # -- jobs --------------------------------------------------------------------------------------------------------------
 
 HELD = HeldMachine(directories=frozenset({"/disks/writes", "/disks/reads"}))
-READ_WRITE = """[global]
-size=30g
-direct=1
-iodepth=128
-ioengine=libaio
-bs=4k
-numjobs=4
-
-[reader1]
-rw=randread
-directory=/mnt/readcache
-
-[writer1]
-rw=randwrite
-directory=/mnt/nocache
-rate_iops=3200
-"""
+READ_WRITE = data("fio/read_write.fio")
 
 
 def fio_workers(tmp_path: Path, *arguments: str, text: str = READ_WRITE) -> list[Worker]:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fio_machine import HeldMachine
-from goldens import cases
+from goldens import cases, data
 from iocurve.dialects.diskspd.command import read_command
 from iocurve.dialects.diskspd.read.parse import parse
 from iocurve.dialects.diskspd.read.profile import Profile
@@ -116,52 +116,7 @@ def test_a_profile_that_is_missing_is_told(tmp_path: Path) -> None:
     assert "cannot be read: No such file" in error.text
 
 
-EVERY_ELEMENT = """<Profile>
-  <Progress>9</Progress> <ExperimentFlags>1</ExperimentFlags> <ResultFormat>xml</ResultFormat>
-  <Verbose>true</Verbose> <VerboseStats>true</VerboseStats> <PrecreateFiles>UseMaxSize</PrecreateFiles>
-  <ETW>
-    <Process>true</Process> <Thread>false</Thread> <ImageLoad>false</ImageLoad> <DiskIO>true</DiskIO>
-    <MemoryPageFaults>false</MemoryPageFaults> <MemoryHardFaults>false</MemoryHardFaults> <Network>false</Network>
-    <Registry>false</Registry> <UsePagedMemory>false</UsePagedMemory> <UsePerfTimer>false</UsePerfTimer>
-    <UseSystemTimer>false</UseSystemTimer> <UseCyclesCounter>false</UseCyclesCounter>
-  </ETW>
-  <TimeSpans>
-    <TimeSpan>
-      <CompletionRoutines>false</CompletionRoutines> <MeasureLatency>true</MeasureLatency>
-      <CalculateIopsStdDev>true</CalculateIopsStdDev> <IoBucketDuration>250</IoBucketDuration>
-      <DisableAffinity>false</DisableAffinity> <GroupAffinity>true</GroupAffinity>
-      <Affinity> <AffinityAssignment>0</AffinityAssignment> <AffinityAssignment>1</AffinityAssignment> </Affinity>
-      <Duration>3</Duration> <Warmup>2</Warmup> <Cooldown>1</Cooldown> <RandSeed>4</RandSeed>
-      <RandomWriteData>true</RandomWriteData> <ThreadCount>0</ThreadCount> <RequestCount>0</RequestCount>
-      <Targets>
-        <Target>
-          <Path>f</Path> <BlockSize>8192</BlockSize> <BaseFileOffset>8192</BaseFileOffset>
-          <MaxFileSize>524288</MaxFileSize> <FileSize>1048576</FileSize>
-          <SequentialScan>true</SequentialScan> <RandomAccess>true</RandomAccess> <TemporaryFile>true</TemporaryFile>
-          <UseLargePages>true</UseLargePages> <DisableAllCache>true</DisableAllCache>
-          <DisableOSCache>true</DisableOSCache> <DisableLocalCache>false</DisableLocalCache>
-          <WriteThrough>true</WriteThrough> <MemoryMappedIo>false</MemoryMappedIo>
-          <WriteBufferContent>
-            <Pattern>random</Pattern>
-            <RandomDataSource> <SizeInBytes>65536</SizeInBytes> <FilePath>source</FilePath> </RandomDataSource>
-          </WriteBufferContent>
-          <ParallelAsyncIO>false</ParallelAsyncIO> <BurstSize>8</BurstSize> <ThinkTime>5</ThinkTime>
-          <Random>4096</Random> <RandomRatio>40</RandomRatio>
-          <Distribution> <Percent> <Range IO="80">20</Range> <Range IO="20">80</Range> </Percent> </Distribution>
-          <ThreadStride>0</ThreadStride> <RequestCount>3</RequestCount> <WriteRatio>70</WriteRatio>
-          <Throughput unit="BPMS">0</Throughput> <ThreadsPerFile>2</ThreadsPerFile> <IOPriority>1</IOPriority>
-          <Weight>7</Weight>
-        </Target>
-        <Target>
-          <Path>g</Path> <StrideSize>16384</StrideSize> <InterlockedSequential>true</InterlockedSequential>
-          <ThreadsPerFile>2</ThreadsPerFile> <MemoryMappedIo>true</MemoryMappedIo> <FlushType>ViewOfFile</FlushType>
-          <IOPriority>0</IOPriority> <Throughput unit="IOPS">0</Throughput> <WriteRatio>100</WriteRatio>
-        </Target>
-      </Targets>
-    </TimeSpan>
-  </TimeSpans>
-</Profile>
-"""
+EVERY_ELEMENT = data("diskspd/every_element.xml")
 
 
 def test_every_element_of_the_schema_is_honoured_or_its_lack_of_effect_is_told(tmp_path: Path) -> None:

@@ -10,14 +10,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import composed_hosts as composed
 from bench.servers import Server
-from goldens import present
+from goldens import Golden, cases, present, rows
 from iocurve.advice.doctor import fixes, gain
 from iocurve.advice.doctor import host as hosts
 from iocurve.advice.doctor.bundle import bundle
@@ -33,82 +32,6 @@ from iocurve.volume.profile_limits import resolve
 
 HOSTS = Path(__file__).parent / "hosts"
 DOC = Path(__file__).parent.parent / "docs/doctor.md"
-
-CAPTURED = {
-    "captured-nfs3-one": {"nfs.read_ahead /mnt": "red", "nfs.nconnect /mnt": "yellow", "nfs.slots /mnt": "yellow"},
-    "captured-nfs3-four": {"nfs.read_ahead /mnt": "red", "nfs.slots /mnt": "yellow"},
-    "captured-nfs3-eight-tuned": {},
-    "captured-nfs3-shared-four": {
-        "nfs.read_ahead /mnt": "red",
-        "nfs.read_ahead /mnt/m1": "red",
-        "nfs.nconnect_shared /mnt/m1": "red",
-        "nfs.slots /mnt": "yellow",
-        "nfs.slots /mnt/m1": "yellow",
-    },
-    "captured-nfs3-lost": {
-        "nfs.read_ahead /mnt": "red",
-        "nfs.read_ahead /mnt/m1": "red",
-        "nfs.nconnect /mnt": "yellow",
-        "nfs.nconnect /mnt/m1": "yellow",
-        "nfs.nconnect_shared /mnt/m1": "red",
-        "nfs.slots /mnt": "yellow",
-        "nfs.slots /mnt/m1": "yellow",
-    },
-    "captured-nfs41-four": {"nfs.read_ahead /mnt": "red", "nfs.session_slots /mnt": "yellow"},
-    "captured-nfs3-soft": {
-        "nfs.read_ahead /mnt": "yellow",
-        "nfs.nconnect /mnt": "yellow",
-        "nfs.transfer_size /mnt": "yellow",
-        "nfs.hard /mnt": "red",
-        "nfs.attributes /mnt": "red",
-        "nfs.slots /mnt": "yellow",
-    },
-    "captured-virtio": {"disk.mount_options /": "yellow"},
-}
-COMPOSED: dict[Callable[[], Bundle], dict[str, str]] = {
-    composed.scenario_1: {"nfs.nconnect /mnt/b": "red"},
-    composed.scenario_2: {
-        "nfs.nconnect /mnt/c": "red",
-        "nfs.nconnect_shared /mnt/a": "yellow",
-        "nfs.nconnect_shared /mnt/b": "yellow",
-        "nfs.nconnect_shared /mnt/c": "yellow",
-    },
-    composed.scenario_3: {},
-    composed.trunked: {
-        "nfs.nconnect /mnt/a": "yellow",
-        "nfs.nconnect /mnt/b": "yellow",
-        "nfs.nconnect_shared /mnt/b": "red",
-    },
-    composed.idle: {},
-    composed.old_kernel: {"nfs.nconnect /mnt/a": "yellow"},
-    composed.lossy: {
-        "nfs.nconnect /mnt/a": "yellow",
-        "nfs.attributes /mnt/a": "yellow",
-        "nfs.slots /mnt/a": "yellow",
-        "nfs.tcp_buffers /mnt/a": "red",
-        "nfs.retransmissions /mnt/a": "red",
-    },
-    composed.nvme: {},
-    composed.bad_stripe: {
-        "disk.scheduler sdc": "yellow",
-        "disk.scheduler sdd": "yellow",
-        "disk.requests sdc": "yellow",
-        "disk.requests sdd": "yellow",
-        "disk.queue_depth sdc": "yellow",
-        "disk.queue_depth sdd": "yellow",
-        "disk.stripe md0": "yellow",
-        "disk.host_cache sdc": "yellow",
-        "disk.mount_options /data": "red",
-        "disk.alignment sdc1": "red",
-        "disk.alignment sdd1": "red",
-        "machine.governor this machine": "yellow",
-        "machine.steal this machine": "red",
-        "machine.interrupts this machine": "yellow",
-        "machine.huge_pages this machine": "yellow",
-        "machine.load this machine": "red",
-    },
-}
-
 
 NOTHING = Known()
 
@@ -143,21 +66,21 @@ def captured(name: str) -> Bundle:
 
 
 def test_every_captured_host_has_expected_rows() -> None:
-    assert {path.stem for path in HOSTS.glob("*.json")} == set(CAPTURED)
+    assert {path.stem for path in HOSTS.glob("*.json")} == {name for name, _ in rows("doctor/captured")}
 
 
-@pytest.mark.parametrize("name", CAPTURED)
-def test_rows_of_a_captured_host(name: str) -> None:
+@cases("doctor/captured")
+def test_rows_of_a_captured_host(name: str, golden: Golden) -> None:
     found = examined(captured(name))
-    assert ailing(found) == CAPTURED[name]
+    golden.check(ailing(found))
     assert all(row.fix and row.undo for row in found.rows if row.state != "green")
     assert not any(row.fix or row.undo for row in found.rows if row.state == "green")
 
 
-@pytest.mark.parametrize("make", COMPOSED, ids=lambda make: make.__name__)
-def test_rows_of_a_composed_host(make: Callable[[], Bundle]) -> None:
-    found = examined(make())
-    assert ailing(found) == COMPOSED[make]
+@cases("doctor/composed")
+def test_rows_of_a_composed_host(name: str, golden: Golden) -> None:
+    found = examined(getattr(composed, name)())
+    golden.check(ailing(found))
     assert all(row.fix and row.undo for row in found.rows if row.state != "green")
 
 
@@ -516,6 +439,7 @@ def test_the_page_has_the_table_of_all_checks() -> None:
 
 
 def test_every_check_has_a_row_on_some_host() -> None:
-    bundles = [*map(captured, CAPTURED), *(make() for make in COMPOSED)]
+    bundles = [captured(name) for name, _ in rows("doctor/captured")]
+    bundles += [getattr(composed, name)() for name, _ in rows("doctor/composed")]
     seen = {row.check for one in bundles for row in examined(one, None, Known(vm="D8s_v5")).rows}
     assert seen == set(CHECKS)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from goldens import data
+
 pytestmark = pytest.mark.slow
 
 FIO = Path(__file__).parent / "golden" / "fio"
@@ -19,39 +21,7 @@ DOCUMENT_C = sorted(FIO.glob("document-c-*.args"))
 DOCUMENT_E_JOBS = ("fiowrite", "fioread", "fioreadwrite")
 DOCUMENT_E_DISKSPD = ("seed-writes", "seed-reads")
 # Document B's script writes these for 24 hosts and 6 volumes.
-DOCUMENT_B = {
-    "FillWrite": [
-        "wd=FillWrite,sd=sd*,rdpct=0,seekpct=eof,xfersize=64k",
-        'rd=Initialize-LUNs-Full,wd=FillWrite,sd=("sd*"),iorate=max,interval=1,forthreads=1,elapsed=259200',
-    ],
-    "SeqRead": [
-        "wd=SeqRead,sd=sd*,rdpct=100,seekpct=0,xfersize=64k",
-        'rd=SeqRead-4,wd=SeqRead,sd=("sd*"),threads=20',
-    ],
-    "SeqWrite": [
-        "wd=SeqWrite,sd=sd*,rdpct=0,seekpct=0,xfersize=64k",
-        'rd=SeqWrite-26,wd=SeqWrite,sd=("sd*"),threads=26',
-        'rd=SeqWrite-32,wd=SeqWrite,sd=("sd*"),threads=32',
-        'rd=SeqWrite-40,wd=SeqWrite,sd=("sd*"),threads=40',
-    ],
-    "RndRead": [
-        "wd=RndRead,sd=sd*,rdpct=100,seekpct=100,xfersize=8k",
-        'rd=RndRead,wd=RndRead,sd=("sd*"),threads=25',
-    ],
-    "RndWrite": [
-        "wd=RndWrite,sd=sd*,rdpct=0,seekpct=100,xfersize=8k",
-        'rd=RndWrite,wd=RndWrite,sd=("sd*"),threads=20',
-    ],
-    "SeqMix": [
-        "wd=SeqMix,sd=sd*,rdpct=50,seekpct=0,xfersize=64k",
-        'rd=SeqMix-6,wd=SeqMix,sd=("sd*"),threads=6',
-        'rd=SeqMix-7,wd=SeqMix,sd=("sd*"),threads=7',
-    ],
-    "RndMix": [
-        "wd=RndMix,sd=sd*,rdpct=50,seekpct=100,xfersize=8k",
-        'rd=RndMix,wd=RndMix,sd=("sd*"),threads=25',
-    ],
-}
+DOCUMENT_B: dict[str, list[str]] = json.loads(data("vdbench/document_b.json"))
 HOSTS, VOLUMES = 2, 2
 
 

@@ -20,6 +20,7 @@ import pytest
 
 from bench.servers import free_ports, volume
 from data import synthetic
+from goldens import data
 from iocurve.engine.outcome import Live
 from iocurve.foundation.errors import TargetError
 from iocurve.foundation.units import SECOND_NS
@@ -49,33 +50,7 @@ class Signal:
 sys.meta_path.insert(0, Signal)
 main()
 """
-SCENARIO = """
-title = "Some depths"
-why = "It takes some seconds."
-cache = "untouched"
-
-[[target]]
-name = "target"
-about = "any"
-standard = "volume:unlimited"
-
-[data]
-size = "4MiB"
-files = 2
-
-[timing]
-ramp = "0s"
-runtime = "400ms"
-interval = "100ms"
-
-[[family]]
-name = "depths"
-title = "Depths"
-axes = {{ depth = {depths} }}
-load = {{ blocks = "4KiB", random = true, rate_operations = 2000 }}
-
-[short]
-"""
+SCENARIO = data("scenarios/endings.toml")
 
 
 @contextmanager

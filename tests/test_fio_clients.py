@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from goldens import present
+from goldens import data, present
 from iocurve.dialects.base import ClusterRequest
 from iocurve.dialects.fio.command import DIALECT, read_command
 from iocurve.foundation.errors import DialectError
@@ -18,17 +18,7 @@ from iocurve.measure import jobs
 from iocurve.measure.machines import Machines
 from load_clients import LocalLink, group_of
 
-JOBS = """
-[global]
-ioengine=null
-size=1m
-bs=4k
-[a]
-rw=randread
-[b]
-rw=randwrite
-number_ios=64
-"""
+JOBS = data("fio/clients.fio")
 
 
 @pytest.fixture(autouse=True)

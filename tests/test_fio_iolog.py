@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from goldens import cases
+from goldens import cases, data
 from iocurve.cli import main
 from iocurve.dialects.fio.command import prepare, read_command
 from iocurve.dialects.fio.invocation import FioCommand
@@ -19,28 +19,8 @@ from iocurve.job.explain import load_text
 MS = 1_000_000
 READ, WRITE, FSYNC, FDATASYNC = 0, 1, 22, 23
 
-VERSION_2 = """fio version 2 iolog
-a add
-b add
-a open
-a write 0 4096
-a wait 300 0
-b write 65536 8192
-b wait 200 0
-a sync 0 0
-b datasync 0 0
-a read 5000 512
-a close
-"""
-VERSION_3 = """fio version 3 iolog
-0 a add
-0 a open
-1000 a read 0 4096
-21000 a write 9000 4096
-20000 a read 4096 4096
-50000 a sync 0 0
-60000 a close
-"""
+VERSION_2 = data("fio/iolog_2.log")
+VERSION_3 = data("fio/iolog_3.log")
 
 
 AS_IT_IS = ReplayOptions()

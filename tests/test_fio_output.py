@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from data import synthetic
 from fio_machine import HeldMachine
-from goldens import cases
+from goldens import cases, expected
 from iocurve.dialects.fio.command import read_command
 from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.output.disk_util import DiskWatch
@@ -247,45 +247,7 @@ def test_nothing_measured_is_zeros_not_a_crash() -> None:
 def test_normal_output() -> None:
     prepared = fio(GROUPED)
     text = render(prepared, measured(prepared, fio_job(0), fio_job(1)))
-    lines = [line for line in text.splitlines() if "err= 0" not in line]
-    assert lines == NORMAL.splitlines()
-
-
-NORMAL = """\
-a: (g=0): rw=randrw, bs=(R) 4096B-4096B, (W) 4096B-4096B, (T) 4096B-4096B, ioengine=libaio, iodepth=8
-...
-iocurve-0.0.0
-Starting 2 threads
-
-  Description  : [mixed]
-  read: IOPS=800, BW=3200KiB/s (3277kB/s)(6400KiB/2000msec)
-    clat (nsec): min=150, max=2500M, avg=3530581.25, stdev=88324129.12
-     lat (nsec): min=150, max=2500M, avg=3530581.25, stdev=88324129.12
-    clat percentiles (nsec):
-     | 50.00th=[ 1500], 99.90th=[2500000000]
-   bw (  KiB/s): min= 2400, max= 4000, per=100.00%, avg=3200.00, stdev=565.69, samples=4
-   iops        : min=  600, max= 1000, avg=800.00, stdev=141.42, samples=4
-  write: IOPS=200, BW=800KiB/s (819kB/s)(1600KiB/2000msec)
-    clat (nsec): min=20.0k, max=20.0k, avg=20000.00, stdev=0.00
-     lat (nsec): min=20.0k, max=20.0k, avg=20000.00, stdev=0.00
-    clat percentiles (nsec):
-     | 50.00th=[20000], 99.90th=[20000]
-   bw (  KiB/s): min=  800, max=  800, per=100.00%, avg=800.00, stdev=0.00, samples=4
-   iops        : min=  200, max=  200, avg=200.00, stdev=0.00, samples=4
-  lat (nsec)   : 250=10.00%
-  lat (usec)   : 2=30.00%, 50=20.00%, 100=30.00%
-  lat (msec)   : 4=9.90%, >=2000=0.10%
-  cpu          : usr=25.00%, sys=50.00%, ctx=22, majf=0, minf=0
-  IO depths    : 1=25.0%, 2=0.0%, 4=0.0%, 8=75.0%, 16=0.0%, 32=0.0%, >=64=0.0%
-     submit    : 0=0.0%, 4=25.0%, 8=75.0%, 16=0.0%, 32=0.0%, 64=0.0%, >=64=0.0%
-     complete  : 0=12.5%, 4=0.0%, 8=87.5%, 16=0.0%, 32=0.0%, 64=0.0%, >=64=0.0%
-     issued rwts: total=1600,400,0,0 short=0,0,0,0 dropped=0,0,0,0
-     latency   : target=0, window=0, percentile=100.00%, depth=8
-
-Run status group 0 (all jobs):
-   READ: bw=3200KiB/s (3277kB/s), 3200KiB/s-3200KiB/s (3277kB/s-3277kB/s), io=6400KiB (6554kB), run=2000-2000msec
-  WRITE: bw=800KiB/s (819kB/s), 800KiB/s-800KiB/s (819kB/s-819kB/s), io=1600KiB (1638kB), run=2000-2000msec
-"""
+    expected("fio/normal", "\n".join(line for line in text.splitlines() if "err= 0" not in line) + "\n")
 
 
 @cases("fio/shortened")

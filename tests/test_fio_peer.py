@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from goldens import rows
 from iocurve.dialects.fio.command import parsed, read_command
 from iocurve.dialects.fio.read.draft import Draft
 from iocurve.dialects.fio.read.options import BY_NAME
@@ -21,32 +22,7 @@ from iocurve.measure import local
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")]
 
-JOBS = {
-    "numjobs": "--name=a --size=64k --rw=write --numjobs=3",
-    "turns in directories": "--name=a --size=64k --rw=write --numjobs=3 --directory=one:two",
-    "name before path": "--name=a --size=64k --rw=write --directory=one --filename=/sub/x",
-    "shared files": "--name=a --size=64k --rw=write --numjobs=2 --directory=one:two --filename=x:y",
-    "several files": "--name=a --size=100k --nrfiles=3 --rw=write",
-    "file size": "--name=a --filesize=64k --nrfiles=4 --rw=write",
-    "file size caps": "--name=a --filesize=64k --nrfiles=4 --size=128k --rw=write",
-    "own names": "--name=a --size=64k --rw=write --nrfiles=2 --filename_format=$jobname-$jobnum-$filenum.dat",
-    "random once": "--name=a --size=1000k --bs=64k --rw=randread",
-    "sequential rest": "--name=a --size=1000k --bs=64k --rw=read",
-    "mix": "--name=a --size=1m --rw=randrw --rwmixread=30",
-    "more than a pass": "--name=a --size=256k --rw=read --io_size=640k",
-    "less than a pass": "--name=a --size=256k --rw=read --io_size=100k --loops=3",
-    "loops and more": "--name=a --size=256k --rw=read --io_size=768k --loops=2",
-    "loops": "--name=a --size=256k --rw=randread --loops=3",
-    "counted": "--name=a --size=256k --rw=read --number_ios=10 --loops=3",
-    "offset": "--name=a --size=64k --rw=write --offset=64k --offset_increment=128k --numjobs=2 --filename=x",
-    "units": "--name=a --size=64kib --bs=4ki --rw=write",
-    "base 1000": "--name=a --kb_base=1000 --size=64k --bs=1k --rw=write",
-    "two blocks": "--name=a --size=64k --bs=4k,8k --rw=write",
-    "arithmetic is not": "--name=a --size=8192*9 --bs=4k --rw=write",
-    "last word": "--name=a --size=1m --size=64k --rw=read --rw=write",
-    "globals": "--size=64k --rw=write --name=a --name=b --bs=8k",
-    "unlinked": "--name=a --size=64k --rw=write --unlink=1",
-}
+JOBS = dict(rows("fio/peer"))
 
 
 @pytest.mark.parametrize("job", JOBS.values(), ids=JOBS.keys())

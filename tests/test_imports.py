@@ -11,6 +11,7 @@ import pytest
 
 from data import synthetic
 from diskspd_stats import BUSY, ONE_PROCESSOR, START, did, row, stats
+from goldens import data
 from iocurve.analysis import read
 from iocurve.cli.commands import run
 from iocurve.dialects.diskspd.output.span_stats import SpanStats
@@ -279,39 +280,9 @@ def test_a_file_of_no_known_format_is_refused(tmp_path: Path, text: str) -> None
 
 # ---- vdbench
 
-FLAT = """\
-<pre>
-* comment
-         tod        Run   Interval    reqrate       rate     MB/sec   bytes/io      read%       resp  read_resp \
-write_resp   resp_max   resp_std   xfersize    threads      rdpct    seekpct
-12:00:01.000        rd1          1  9999988  900.0  3.5  4096  75.0  1.0  1.1  0.7  9.0  0.5  4096  2  75  100
-12:00:02.000        rd1          2  9999988 1000.0  3.9  4096  75.0  1.5  1.6  1.2  9.5  0.5  4096  2  75  100
-12:00:03.000        rd1          3  9999988 1020.0  4.0  4096  75.0  1.7  1.8  1.4  9.9  0.5  4096  2  75  100
-12:00:03.010        rd1    avg_2-3  9999988 1010.0  3.95 4096  75.0  1.6  1.7  1.3  9.9  0.5  4096  2  75  100
-12:00:05.000        rd2          1  9999988  500.0  2.0  4096  100.0 2.0  2.0  0.0  5.0  0.1  n/a   2  n/a 0
-12:00:06.000        rd2          2  9999988  400.0  1.6  4096  100.0 3.0  3.0  0.0  7.0  0.1  n/a   2  n/a 0
-12:00:07.000        rd2          3  9999988  600.0  2.4  4096  100.0 2.0  2.0  0.0  6.0  0.1  n/a   2  n/a 0
-12:00:08.000        rd2          4  99999
-"""
-HISTOGRAM = """\
-<a name="_1"></a><i><b>12:00:00.000 Starting RD=rd1; I/O rate: max</b></i>
-
-Reads and writes:
-  min(ms) <     max(ms)         count       %%    cum%%  '+': Individual%; '+-': Cumulative%
-
-    0.000 <       1.000           900  45.0000  45.0000  +++
-    1.000 <       2.000         1,100  54.9500  99.9500  +++
-    2.000 <         max             1   0.0500 100.0000  ---
-"""
-TOTALS = """\
-Run totals
-
-<a name="_1"></a><i><b>12:00:00.000 Starting RD=rd1; elapsed=60; For loops: threads=2</b></i>
-
-Apr 08, 2016  interval        i/o   MB/sec   bytes   read     resp     read    write     resp     resp queue  cpu%  cpu%
-                             rate  1024**2     i/o    pct     time     resp     resp      max   stddev depth sys+u   sys
-13:50:00.270  avg_2-60      50.02     0.20    4096 100.00    5.395    5.395    0.000   96.066   10.097   0.3   1.2   0.2
-"""
+FLAT = data("vdbench/flatfile.html")
+HISTOGRAM = data("vdbench/histogram.html")
+TOTALS = data("vdbench/totals.html")
 
 
 def vdbench_output(directory: Path, **files: str) -> Result:
@@ -474,20 +445,7 @@ ELBENCHO_CSV = (
     "2026-05-22T16:09:38,,dir,1,1,8,1,4,268435456,1048576,1,0,,4,1,0,"
     "WRITE,2000,2500,11,11,3494,3000,3494,3000,10,9,25,32,7000,7500,9,99,999,500,1500,9000,3.1-1\n"
 )
-MDTEST = """\
--- started at 04/29/2021 23:28:11 --
-
-mdtest-3.4.0+dev was launched with 10 total task(s) on 3 node(s)
-10 tasks, 33340 files
-
-SUMMARY rate: (of 1 iterations)
-   Operation                      Max            Min           Mean        Std Dev
-   ---------                      ---            ---           ----        -------
-   File creation             :       2943.697       2943.674       2943.686          0.006
-   File stat                 :          0.000          0.000          0.000          0.000
-   File removal                   5000.000       5000.000       5000.000          0.000
--- finished at 04/29/2021 23:28:22 --
-"""
+MDTEST = data("mdtest/summary.txt")
 
 
 def test_elbencho_json_gives_the_last_done_of_a_mix(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fio_machine import HeldMachine
-from goldens import cases
+from goldens import cases, data
 from iocurve.cli import main
 from iocurve.dialects.base import TimedJob
 from iocurve.dialects.diskspd import command as diskspd
@@ -41,31 +41,7 @@ MACHINE = HeldMachine(
     },
     directories=frozenset({"/mnt/nocache", "/mnt/readcache", str(FIO), str(DISKSPD)}),
 )
-JOB = """\
-name = "mine"
-interval = "500ms"
-
-[defaults]
-size = "64MiB"
-direct = false
-
-[[job]]
-name = "readers"
-runtime = "30s"
-depth = 32
-numjobs = 2
-blocks = { read = "4k", write = "8k", trim = "4k" }
-writes = true
-read_percent = 70
-
-[[job]]
-name = "writers"
-barrier = true
-writes = true
-reads = false
-blocks = "1MiB"
-start_delay = ["1s", "1s"]
-"""
+JOB = data("native/job.toml")
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -99,14 +75,7 @@ def test_a_diskspd_job_stays_the_same_as_a_job_file(args: Path, tmp_path: Path) 
     same_plans(tmp_path, [TimedJob(span.job, span.plan.interval_ns) for span in prepared.spans], DISKSPD)
 
 
-VDBENCH_FILE = """\
-sd=default,size=64m
-sd=sd1,lun=a.dat
-sd=sd2,lun=b.dat,openflags=o_direct
-wd=wd1,sd=sd*,rdpct=70,xfersize=(4k,50,8k,50),seekpct=random
-rd=default,elapsed=4,warmup=2,interval=1
-rd=rd1,wd=wd1,iorate=(100,200),forthreads=(1,4)
-"""
+VDBENCH_FILE = data("vdbench/every_word.parm")
 
 
 def test_a_vdbench_file_stays_the_same_as_a_job_file(tmp_path: Path) -> None:

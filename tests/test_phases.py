@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import iocurve
-from goldens import present
+from goldens import data, present
 from iocurve.analysis import read
 from iocurve.analysis.compare import compare
 from iocurve.cli import main
@@ -19,21 +19,7 @@ from iocurve.measure import jobs
 from iocurve.result.document import Result
 from iocurve.result.turns import phase_names, phases_of, whole_run
 
-JOB = """[global]
-ioengine=null
-bs=4k
-rw=randread
-stonewall
-[a]
-size=1m
-[b]
-size=2m
-[c]
-size=4m
-rw=write
-bs=64k
-iodepth=4
-"""
+JOB = data("fio/phases.fio")
 OPERATIONS = {"a": 256, "b": 512, "c": 64}
 
 

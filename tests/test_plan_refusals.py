@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fio_machine import HeldMachine
+from goldens import rows
 from iocurve import _native
 from iocurve.cli import dialects
 from iocurve.dialects.base import ParsedCommand
@@ -56,68 +57,7 @@ def test_the_engine_refuses_no_line_of_the_corpora(name: str, words: list[str]) 
         _native.check_plan(plan.to_json())
 
 
-OPTIONS = {
-    "rw": "read write randread randwrite randrw rw randtrim trimwrite randread:4 read:8k",
-    "bs": "4k 8k,16k 512",
-    "bsrange": "4k-16k 8k-16k 1k-3k",
-    "bssplit": "4k/50:16k/50 5k/50:9k/50",
-    "blockalign": "4k 512 16k 3k",
-    "verify": "crc32c md5 pattern meta",
-    "verify_pattern": "0xdeadbeef",
-    "verify_interval": "1k 4k 512",
-    "verify_offset": "64",
-    "verify_backlog": "16",
-    "ioengine": "psync libaio io_uring mmap null falloc ftruncate filecreate filestat filedelete dircreate posixaio",
-    "iodepth": "1 8 64",
-    "iodepth_low": "4",
-    "direct": "1",
-    "numjobs": "2",
-    "nrfiles": "3",
-    "norandommap": "1",
-    "rate_iops": "100 100,200",
-    "rate": "1m",
-    "rate_process": "poisson",
-    "thinktime": "100",
-    "thinktime_blocks": "4",
-    "thinktime_iotime": "1ms",
-    "fsync": "4",
-    "fdatasync": "2",
-    "end_fsync": "1",
-    "fallocate": "none native",
-    "create_on_open": "1",
-    "create_only": "1",
-    "fill_device": "1",
-    "file_append": "1",
-    "unlink": "1",
-    "overwrite": "1",
-    "flow": "8",
-    "loops": "3",
-    "io_size": "100k 3m",
-    "number_ios": "10",
-    "runtime": "5",
-    "time_based": "1",
-    "ramp_time": "1",
-    "zonemode": "strided",
-    "zonesize": "64k",
-    "zoneskip": "64k",
-    "random_distribution": "zipf:1.2 pareto:0.2 normal:20 zoned:50/10:50/90",
-    "percentage_random": "50",
-    "buffer_compress_percentage": "50",
-    "dedupe_percentage": "30",
-    "write_lat_log": "l",
-    "log_avg_msec": "100",
-    "latency_target": "1ms",
-    "latency_window": "1s",
-    "ss": "iops:5%",
-    "ss_dur": "4",
-    "rw_sequencer": "identical",
-    "offset": "64k",
-    "offset_increment": "64k",
-    "filename": "/d/there /dev/sdx /dev/null /dev/zero x",
-    "size": "1m 1000k 50%",
-    "filesize": "64k-128k",
-    "readonly": "",
-}
+OPTIONS: dict[str, str] = dict(rows("fio/words"))
 LINES = st.lists(
     st.sampled_from([(name, value) for name, values in OPTIONS.items() for value in (values.split() or [""])]),
     min_size=1,

@@ -13,6 +13,7 @@ import pytest
 
 from data import synthetic
 from data.synthetic import VOLUME
+from goldens import data
 from iocurve.advice import promises, proof_page
 from iocurve.advice.promises import Promise, Promised
 from iocurve.advice.prove import JudgedPromise, Proof, ProofRequest, Prover, intervals_held
@@ -23,21 +24,7 @@ from iocurve.foundation.units import GIB, KIB, MIB, MILLISECOND_NS, SECOND_NS, T
 from iocurve.result.document import Point
 from iocurve.targets import target as targets
 
-CONTRACT = """
-title = "Contract"
-[sources.annex]
-page = "Annex B"
-[throughput_mib_per_s]
-base = 64
-source = "annex"
-[iops]
-base = 2000
-source = "annex"
-[burst_iops]
-base = 6000
-credits_for_s = 6
-source = "annex"
-"""
+CONTRACT = data("advice/contract.toml")
 IOPS = Promise(
     name="IOPS",
     measure="iops",

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from goldens import data
 from iocurve.analysis.answers import FAMILIES, FEWEST_CLIENTS
 from iocurve.foundation.errors import DialectError, IocurveError, PlanError, TargetError
 from iocurve.foundation.units import SECOND_NS
@@ -31,45 +32,7 @@ from iocurve.result.document import RESULT_NAME, Result
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import UNOPENED
 
-TINY = """
-title = "Tiny"
-why = "To see that it runs."
-clients = 2
-
-[[target]]
-name = "volume"
-about = "a directory"
-standard = "volume:unlimited"
-
-[data]
-size = "4MiB"
-unrelated = "8MiB"
-files = 4
-
-[timing]
-runtime = "40ms"
-interval = "10ms"
-
-[load]
-numjobs = 2
-depth = 2
-
-[[family]]
-name = "mix"
-title = "4 KiB random"
-cache = "uncached"
-axes = { read_percent = [100, 0], blocks = ["4KiB", "8KiB"] }
-short = { axes = { blocks = ["4KiB"] } }
-
-[[family]]
-name = "again"
-title = "the same again"
-cache = "cached"
-axes = { depth = [4, 8] }
-
-[short.timing]
-runtime = "20ms"
-"""
+TINY = data("scenarios/tiny.toml")
 
 
 def tiny(tmp_path: Path, text: str = TINY) -> Scenario:

@@ -8,7 +8,7 @@ import pytest
 
 from bench.servers import Server
 from data import synthetic
-from goldens import present
+from goldens import data, present
 from iocurve.analysis import read
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.foundation.errors import DialectError, PlanError
@@ -24,32 +24,7 @@ from iocurve.targets import target as targets
 from iocurve.targets.opened_target import UNOPENED
 from iocurve.targets.places import LocalPlace
 
-TREE = """
-title = "Names"
-
-[[target]]
-name = "volume"
-standard = "volume:unlimited"
-
-[data]
-size = "1MiB"
-width = 2
-
-[timing]
-runtime = "200ms"
-interval = "10ms"
-
-[[family]]
-name = "names"
-cache = "untouched"
-axes = { files = [2, 4] }
-load = { depth = 4 }
-
-[family.tree]
-depth = 2
-sizes = [{ bytes = 4096, weight = 3 }, { bytes = 0, weight = 1 }]
-mix = { getattr = 3, create = 1, readdir = 1, write_file = 1 }
-"""
+TREE = data("native/tree.toml")
 
 
 def scenario(directory: Path, text: str = TREE) -> Scenario:
@@ -144,23 +119,7 @@ def test_a_report_has_the_rate_and_the_latency_of_each_kind() -> None:
     assert len(by_kind.charts) == 2
 
 
-JOB = """
-[[job]]
-name = "files"
-operations = 40
-depth = 4
-%(place)s
-
-[job.verify]
-method = "crc32c"
-map = { paths = ["%(map)s"], before_write = false, after_write = false, take_over = false }
-
-[job.tree]
-width = 2
-files = 4
-sizes = [{ bytes = 8192, weight = 1 }]
-mix = { read_file = 3, getattr = 1 }
-"""
+JOB = data("native/tree_job.toml")
 
 
 @pytest.mark.parametrize("version", ["local", "3", "4.1"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from goldens import cases
+from goldens import cases, data
 from iocurve.foundation.errors import DialectError
 from iocurve.foundation.units import GIB, MIB, TIB
 from iocurve.machine.files import memory_available
@@ -126,62 +126,7 @@ def test_values_beyond_the_bounds_are_refused(name: str, quota_bytes: int, setti
     assert str(refused.value) == text
 
 
-OWN = """
-title = "A filer of our own"
-[sources.measured]
-page = "our own measurement"
-date = "2026-11"
-[throughput_mib_per_s]
-base = 1_000
-[throughput_read_mib_per_s]
-terms = [{ per_tib = 200 }]
-at_most = 700
-source = "measured"
-[throughput_write_mib_per_s]
-base = 300
-[iops]
-base = 50_000
-[iops_read]
-base = 40_000
-[iops_write]
-base = 9_000
-[burst_iops]
-terms = [{ per_iops = 2 }]
-credits_for_s = 60
-[latency_us]
-value = 250
-source = "measured"
-[latency_us.distribution]
-kind = "lognormal"
-median_us = 80.5
-p99_us = 1_200
-[requests_in_flight_per_connection]
-value = 64
-[bandwidth_mib_per_s_per_connection]
-value = 110
-[bandwidth_read_mib_per_s_per_connection]
-value = 105
-[bandwidth_write_mib_per_s_per_connection]
-value = 90
-[iops_per_connection]
-value = 11_000
-[iops_read_per_connection]
-value = 10_000
-[iops_write_per_connection]
-value = 9_000
-[bandwidth_read_mib_per_s_per_client]
-value = 500
-[bandwidth_write_mib_per_s_per_client]
-value = 200
-[iops_read_per_client]
-value = 44_000
-[iops_write_per_client]
-value = 33_000
-[parallelism]
-servers = 16
-service_us = 20.25
-source = "measured"
-"""
+OWN = data("volume/own.toml")
 
 
 def test_a_user_s_profile_can_set_every_limit(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from typing import Literal, get_args
 
 import pytest
 
+from goldens import rows
 from iocurve.dialects.fio.command import parsed, read_command
 from iocurve.engine.derived import unpack
 from iocurve.engine.outcome import WorkerOutcome
@@ -93,121 +94,7 @@ class Case:
         return bool({"--rw=rw", "--rw=randrw"} & words) and "--rwmixread=0" not in words
 
 
-def case(name: str, options: str, addresses: Addresses, unit: int = 4096) -> Case:
-    return Case(name, f"--name=a {options}", addresses, unit)
-
-
-CASES = (
-    # Order and size
-    case("sequential reads", "--rw=read --size=256k", "order"),
-    case("sequential writes", "--rw=write --size=256k", "order"),
-    case("random reads", "--rw=randread --size=256k", "set"),
-    case("random writes", "--rw=randwrite --size=256k", "set"),
-    case("a size that is no multiple of the block", "--rw=read --size=1000k --bs=64k", "order"),
-    case("random, the same", "--rw=randread --size=1000k --bs=64k", "set", 65536),
-    case("sequential mix", "--rw=rw --size=256k --rwmixread=70", "chance"),
-    case("random mix", "--rw=randrw --size=256k --rwmixread=30", "set"),
-    case("other blocks for writes", "--rw=write --size=128k --bs=4k,8k", "order", 8192),
-    case("gaps", "--rw=read:4k --size=256k", "order"),
-    case("backwards", "--rw=read:-8k --size=256k", "order"),
-    case("runs of eight", "--rw=randread:8 --size=256k", "chance"),
-    case("independent draws", "--rw=randread --size=256k --norandommap", "chance"),
-    case("half random", "--rw=randread --size=256k --percentage_random=50", "chance"),
-    case("all sequential", "--rw=randread --size=256k --percentage_random=0", "order"),
-    case("Zipf", "--rw=randread --size=1m --random_distribution=zipf:1.2", "chance"),
-    case("Pareto", "--rw=randread --size=1m --random_distribution=pareto:0.2", "chance"),
-    case("normal", "--rw=randread --size=1m --random_distribution=normal:20", "chance"),
-    case("zones", "--rw=randread --size=1m --random_distribution=zoned:90/10:10/90", "chance"),
-    case("coarser alignment", "--rw=randread --size=256k --blockalign=16k", "chance", 4096),
-    case("a range of blocks, sequential", "--rw=read --size=256k --bsrange=4k-16k", "cover"),
-    case("a range of blocks, random", "--rw=randwrite --size=256k --bsrange=4k-16k", "cover"),
-    case("a mix of blocks, sequential", "--rw=write --size=256k --bssplit=4k/50:16k/50", "cover"),
-    case("a mix of blocks, random", "--rw=randread --size=256k --bssplit=4k/10:64k/50:32k/40", "cover"),
-    case(
-        "strided zones",
-        "--rw=read --size=1m --zonemode=strided --zonesize=64k --zonerange=128k --zoneskip=64k",
-        "order",
-    ),
-    case("identical places", "--rw=rw --size=128k --rw_sequencer=identical", "chance"),
-    case("runs at one place", "--rw=randread:4 --size=256k --rw_sequencer=identical", "chance"),
-    case(
-        "runs at one place in each file", "--rw=randwrite:2 --size=128k --rw_sequencer=identical --nrfiles=2", "chance"
-    ),
-    case("trims and writes in turn", "--rw=trimwrite --size=64k --ioengine=null", "order"),
-    case("runs of trims and writes", "--rw=randtrimwrite:4 --size=64k --ioengine=null", "chance"),
-    case("paced trims and writes", "--rw=trimwrite --size=64k --ioengine=null --rate_iops=,1000,50", "order"),
-    # Amounts
-    case("more than a pass", "--rw=read --size=256k --io_size=640k", "order"),
-    case("less than a pass", "--rw=read --size=256k --io_size=100k --loops=3", "order"),
-    case("loops", "--rw=randread --size=256k --loops=3", "set"),
-    case("counted", "--rw=read --size=256k --number_ios=10 --loops=3", "order"),
-    case("an offset", "--rw=write --size=64k --offset=128k", "order"),
-    case("an offset for each job", "--rw=write --size=64k --offset_increment=128k --numjobs=2 --filename=x", "order"),
-    case("a share of a file", "--rw=read --filename=there --size=50%", "order"),
-    # Files
-    case("numjobs", "--rw=write --size=64k --numjobs=3", "order"),
-    case("several files in turn", "--rw=read --size=128k --nrfiles=4", "order"),
-    case("one file after another", "--rw=read --size=128k --nrfiles=4 --file_service_type=sequential", "order"),
-    case("runs in each file", "--rw=read --size=128k --nrfiles=2 --file_service_type=roundrobin:4", "order"),
-    case("files by chance", "--rw=write --size=128k --nrfiles=4 --file_service_type=random", "chance"),
-    case("file size", "--rw=write --filesize=64k --nrfiles=3", "order"),
-    case("own names", "--rw=write --size=64k --nrfiles=2 --filename_format=$jobname-$jobnum-$filenum.dat", "order"),
-    case("several names", "--rw=write --size=64k --filename=x:y", "order"),
-    case("made on opening", "--rw=write --size=64k --create_on_open=1", "order"),
-    case("only laid out", "--rw=read --size=64k --nrfiles=2 --create_only=1 --ramp_time=1 --end_fsync=1", "order"),
-    case("not preallocated", "--rw=write --size=1m --number_ios=4 --fallocate=none", "order"),
-    case("sizes rounded to the smallest", "--rw=read --size=1m --bssplit=5k/50:9k/50", "order", 5120),
-    case(
-        "headers as far apart as blocks are aligned",
-        "--rw=write --size=256k --bs=8k --blockalign=4k --verify=md5",
-        "order",
-    ),
-    case("appended", "--rw=write --size=64k --file_append=1 --filename=there:new", "order"),
-    case("appended once", "--rw=write --size=32k --file_append=1 --filename=there --loops=2", "order"),
-    case("at most a size", "--rw=write --size=64k --fill_device=1", "order"),
-    case("removed at the end", "--rw=write --size=64k --unlink=1", "order"),
-    case("space allocated", "--rw=write --size=64k --ioengine=falloc", "order"),
-    case("space allocated, the length kept", "--rw=randread --size=64k --ioengine=falloc", "set"),
-    case("holes", "--rw=trim --size=64k --ioengine=falloc", "order"),
-    case("files cut", "--rw=write --size=64k --ioengine=ftruncate --nrfiles=2", "order"),
-    case("nowhere", "--rw=write --size=64k --filename=/dev/null", "order"),
-    case("nowhere, of a file's size", "--rw=write --filesize=64k --filename=/dev/null", "order"),
-    case("zeros", "--rw=randread --size=64k --filename=/dev/zero --ioengine=libaio --iodepth=4", "set"),
-    case("zeros, read and written", "--rw=randrw --size=64k --filename=/dev/zero", "set"),
-    case("nowhere and zeros", "--rw=write --size=64k --filename=/dev/null:/dev/zero --unlink=1", "order"),
-    # Depth and timing
-    case("native AIO", "--rw=randread --size=1m --ioengine=libaio --iodepth=8", "set"),
-    case(
-        "AIO in batches",
-        "--rw=randwrite --size=1m --ioengine=libaio --iodepth=8 --iodepth_batch=4 --iodepth_low=2",
-        "set",
-    ),
-    case("mapped files", "--rw=randwrite --size=256k --ioengine=mmap", "set"),
-    case("a rate", "--rw=randread --size=64k --rate_iops=400", "set"),
-    case("Poisson arrivals", "--rw=randread --size=64k --rate_iops=400 --rate_process=poisson", "set"),
-    case("think time", "--rw=read --size=64k --thinktime=1000 --thinktime_blocks=4", "order"),
-    case("flushes", "--rw=write --size=100k --fsync=4", "order"),
-    case("two kinds of flush", "--rw=write --size=64k --fsync=3 --fdatasync=2", "order"),
-    case("three kinds of flush", "--rw=write --size=128k --fsync=5 --fdatasync=3 --sync_file_range=write:2", "order"),
-    case("data flushed", "--rw=write --size=64k --fdatasync=4", "order"),
-    case("flushed at the end", "--rw=write --size=64k --fsync=4 --end_fsync=1", "order"),
-    case("flushes of random writes", "--rw=randrw --size=100k --fsync=1 --rwmixread=0", "set"),
-    case("flushes of a mix", "--rw=rw --size=256k --fsync=4", "chance"),
-    case("flushes of a random mix", "--rw=randrw --size=1m --fsync=8 --rwmixread=70", "chance"),
-    case("data flushed in a mix", "--rw=randrw --size=256k --fdatasync=3 --rwmixread=30", "chance"),
-    case("flushes of reads and writes in turn", "--rw=rw --size=128k --fsync=2 --rw_sequencer=identical", "chance"),
-    # Payload
-    case("written and verified", "--rw=randwrite --size=256k --verify=crc32c", "set"),
-    case("verified in headers of 1 KiB", "--rw=write --size=256k --verify=md5 --verify_interval=1k", "order"),
-    case("verified soon", "--rw=write --size=256k --verify=crc32c --verify_backlog=16", "set"),
-    case("a pattern", "--rw=write --size=64k --verify=pattern --verify_pattern=0xdeadbeef --do_verify=1", "order"),
-    case(
-        "zeros and a share to compress",
-        "--rw=write --size=256k --zero_buffers --buffer_compress_percentage=50",
-        "order",
-    ),
-    case("compressible", "--rw=write --size=256k --buffer_compress_percentage=50 --refill_buffers", "order"),
-)
+CASES = [Case(name, f"--name=a {options}", *how) for name, options, *how in rows("fio/equivalence")]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -20,6 +20,7 @@ import pytest
 from bench.servers import IOCURVE, Server, free_ports
 from bench.servers import volume as serve
 from conftest import KernelNfs
+from goldens import data
 
 VERSIONS = pytest.mark.parametrize("version", ["3", "4.1"])
 
@@ -35,29 +36,9 @@ def _options(version: str) -> str:
     return f"vers={version},nconnect=4,rsize=262144,wsize=262144"
 
 
-COPY_A_TREE = """
-set -e
-mkdir -p /tmp/tree/a/b/c /tmp/tree/empty
-for size in 0 1 4095 4096 4097 1048576 5000001; do head -c $size /dev/urandom >/tmp/tree/a/b/$size; done
-for i in $(seq 200); do echo $i >/tmp/tree/a/b/c/file-$i; done
-cp -r /tmp/tree $MNT/tree
-umount $MNT                            # what comes now comes from the volume, not from the client's cache
-nfsmount $EXPORT $MNT
-cp -r $MNT/tree /tmp/back
-(cd /tmp/tree && find . | sort && find . -type f | sort | xargs sha256sum) >/tmp/expected
-(cd /tmp/back && find . | sort && find . -type f | sort | xargs sha256sum) >/tmp/found
-cmp /tmp/expected /tmp/found && wc -l </tmp/found
-"""
+COPY_A_TREE = data("kernel/copy_a_tree.sh")
 
-CHANGE_A_TREE = """
-set -e
-cd $MNT
-mkdir d; echo one >d/file; mv d/file d/other; cat d/other
-echo two >>d/other; cat d/other
-truncate -s 3 d/other; cat d/other; echo
-chmod 640 d/other; stat -c %a d/other
-rm d/other; rmdir d; ls | wc -l
-"""
+CHANGE_A_TREE = data("kernel/change_a_tree.sh")
 
 FIO_VERIFY = (
     "/usr/bin/fio --name=verify --directory=$MNT --size=16m --bs=4k --rw=randwrite --direct=1 "
@@ -66,56 +47,15 @@ FIO_VERIFY = (
 
 
 # Operations that a user other than root may and may not do.
-PERMISSIONS = """
-set -e
-umask 022
-echo user:x:1000:100::/:/bin/sh >>/etc/passwd
-cd $MNT
-mkdir closed open; chmod 700 closed; chmod 1777 open; echo mine >closed/f; echo mine >open/f
-as_user() { su -s /bin/sh user -c "$1"; }
-as_user 'cat closed/f' 2>/dev/null || echo refused
-as_user 'echo more >>open/f' 2>/dev/null || echo refused
-as_user 'rm -f open/f' 2>/dev/null || echo refused
-as_user 'chmod 777 open/f' 2>/dev/null || echo refused
-as_user 'cat open/f; echo own >open/g; rm open/g' && echo allowed
-"""
+PERMISSIONS = data("kernel/permissions.sh")
 
 # Root of a client that the export does not trust.
-SQUASHED = """
-umount $MNT; nfsmount /squashed $MNT
-cd $MNT
-echo mine >f; stat -c %u:%g f; chmod 4755 f; stat -c %a f
-chown 0 f 2>/dev/null || echo refused
-mknod null c 1 3 2>/dev/null || echo refused
-mkdir d; echo x >d/g; mv d/g h; rm h; rmdir d; cat f
-"""
+SQUASHED = data("kernel/squashed.sh")
 
-UNPACK_AND_REMOVE = """
-set -e
-mkdir -p /tmp/src/a/b /tmp/src/c
-for i in $(seq 2000); do echo $i >/tmp/src/a/b/$i; done
-ln -s ../a/b /tmp/src/c/link; ln /tmp/src/a/b/1 /tmp/src/c/hard; chmod 600 /tmp/src/a/b/2
-tar -C /tmp/src -cf /tmp/src.tar .
-mkdir $MNT/out; tar -C $MNT/out -xf /tmp/src.tar
-umount $MNT; nfsmount $EXPORT $MNT
-diff -r /tmp/src $MNT/out && readlink $MNT/out/c/link && stat -c %h $MNT/out/c/hard && stat -c %a $MNT/out/a/b/2
-ls $MNT/out/a/b | wc -l
-rm -rf $MNT/out; ls $MNT | wc -l
-"""
+UNPACK_AND_REMOVE = data("kernel/unpack_and_remove.sh")
 
 # Two mounts with separate sessions are two clients to the server; flock(1) locks the whole file there.
-LOCKS = """
-set -e
-mkdir /tmp/other
-nfsmount $EXPORT /tmp/other vers=4.1,nosharecache
-echo data >$MNT/f
-exec 9<>$MNT/f
-flock -x -n 9 && echo locked
-flock -x -n /tmp/other/f true || echo refused
-flock -u 9
-flock -x -n /tmp/other/f true && echo free
-umount /tmp/other
-"""
+LOCKS = data("kernel/locks.sh")
 
 # The engine works on names of the mount: its own tests put their files next to their program.
 NAMES = """
@@ -123,15 +63,7 @@ mkdir $MNT/build && cp /engine-tests $MNT/build/tests
 $MNT/build/tests --quiet engines::metadata:: | grep "test result"
 """
 
-RUN_CASE = """
-umount $MNT || umount -l $MNT
-nfsmount $EXPORT $MNT {options} && rm -rf $MNT/* /tmp/*
-cat >/case <<'END-OF-CASE'
-{script}
-END-OF-CASE
-sh /case >/case.out 2>/case.err
-printf '{name}\\036%s\\036' $?; cat /case.out; printf '\\036'; cat /case.err; printf '\\036'
-"""
+RUN_CASE = data("kernel/run_case.sh")
 
 
 def _cases(version: str) -> dict[str, tuple[str, str]]:
@@ -275,16 +207,7 @@ def test_a_read_only_export_is_read_only(ran: Ran, version: str) -> None:
 
 # ---- servers that are killed
 
-COPY_OVER_RESTARTS = """
-set -e
-mkdir /tmp/t; for i in $(seq 60); do head -c 300000 /dev/urandom >/tmp/t/$i; done
-for i in $(seq 400); do echo $i >/tmp/t/s$i; done
-cp -r /tmp/t $MNT/t
-umount $MNT; nfsmount $EXPORT $MNT
-(cd /tmp/t && ls | sort | xargs sha256sum) >/tmp/expected
-(cd $MNT/t && ls | sort | xargs sha256sum) >/tmp/found
-cmp /tmp/expected /tmp/found && wc -l </tmp/found
-"""
+COPY_OVER_RESTARTS = data("kernel/copy_over_restarts.sh")
 
 
 @contextmanager
