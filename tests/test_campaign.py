@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import pytest
 
 from data import synthetic
+from iocurve.dialects.base import Step
 from iocurve.engine import plan
 from iocurve.engine.outcome import State
 from iocurve.foundation.errors import Interrupted, RunError, TargetError
@@ -14,8 +16,11 @@ from iocurve.foundation.units import SECOND_NS
 from iocurve.measure import campaign as campaigns
 from iocurve.measure import local
 from iocurve.measure.campaign import Campaign, Measurement
+from iocurve.measure.jobs import Gaps
 from iocurve.report.progress import NoView, PlainView
-from iocurve.result.document import Result
+from iocurve.result import stalls
+from iocurve.result.caps import caps
+from iocurve.result.document import Result, TargetFacts
 from plans import null_plan
 
 PLAN = null_plan()
@@ -126,6 +131,30 @@ def test_a_run_that_is_short_for_a_known_rate_is_remarked_before_it(
         campaign.measure(Measurement(one, "family", name=name, length_is_users=users))
     assert before[0] == ""
     assert before[1].startswith(f"warning: second: {told}") if told else before[1] == ""
+
+
+@pytest.mark.parametrize(
+    ("target", "iops"),
+    [
+        ({"caps": caps({"iops": 100, "throughput_bytes_per_s": 40_960})}, 10),
+        ({"servers": 2, "service_ns": SECOND_NS // 10, "caps": caps({"iops": 100})}, 20),
+        ({}, None),
+    ],
+)
+def test_the_limits_of_a_target_say_what_a_plan_may_do_at_most(target: dict[str, Any], iops: float | None) -> None:
+    facts = TargetFacts(kind="embedded_volume", address="a", **target)
+    assert stalls.limit_iops(facts, deep(1, 1, block_bytes=4096)) == iops
+
+
+def test_the_time_between_phases_is_told_where_it_is_long() -> None:
+    times = iter([10 * SECOND_NS, 14 * SECOND_NS, 20 * SECOND_NS])
+    gaps = Gaps(lambda: next(times))
+    worker = synthetic.worker_outcome({"read": synthetic.kind({100: 40}, 4096)}, window_ns=(0, 2 * SECOND_NS))
+    outcome = synthetic.outcome(worker)
+    step = Step(name="File stat", plan=lambda _: None, pause_ns=SECOND_NS, is_timed_phase=True)
+    # The first has no phase before it; the second has 4 s, of which 2 are its load and 1 is the pause.
+    assert [gaps.text_before(step, "File stat", outcome) for _ in range(2)] == ["", ""]
+    assert gaps.text_before(step, "File stat", outcome).startswith("File stat: 3 s passed between the phase before")
 
 
 def test_points_finished_by_an_earlier_run_are_reused(monkeypatch: pytest.MonkeyPatch) -> None:

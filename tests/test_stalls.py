@@ -20,7 +20,7 @@ from iocurve.analysis.checks import check
 from iocurve.cli import main
 from iocurve.engine.outcome import Absence, WorkerOutcome
 from iocurve.foundation.units import SECOND_NS
-from iocurve.result.document import Point, Result
+from iocurve.result.document import MachineUse, Point, Result
 from iocurve.result.stalls import absences, longest_stall, remarks, unwritten_text
 
 MS = 1_000_000
@@ -41,14 +41,7 @@ def run(latencies: dict[int, int], seconds: int = 10, **fields: object) -> Worke
 
 
 def codes(worker: WorkerOutcome) -> list[str]:
-    point = Point(
-        name="p",
-        family="f",
-        axes={},
-        plan=synthetic.plan([synthetic.worker_plan()]),
-        outcome=synthetic.outcome(worker),
-    )
-    return [code for code, _ in remarks(point.summary(), point.outcome.workers)]
+    return [code for code, _ in remarks(point_of(worker))]
 
 
 @pytest.mark.parametrize(
@@ -167,3 +160,40 @@ def test_a_client_that_was_stopped_says_so_and_does_not_blame_the_target(tmp_pat
 
 def test_changes_of_the_write_verifier_are_remarked_and_counted() -> None:
     assert codes(run({MS: 100}, counters={"verifier_changes": 3})) == ["verifier_changed"]
+
+
+def point_of(worker: WorkerOutcome, machine: MachineUse | None = None) -> Point:
+    plan = synthetic.plan([synthetic.worker_plan()])
+    return Point(name="p", family="f", axes={}, plan=plan, outcome=synthetic.outcome(worker), machine=machine)
+
+
+def use(delay: float) -> MachineUse:
+    return MachineUse(busy_share=0.9, cpus=2, thread_delay_share=delay)
+
+
+def told(point: Point) -> str:
+    return dict(remarks(point))["target_stalled"]
+
+
+def test_a_stall_names_this_machine_where_it_lacked_processors_for_a_part_of_it() -> None:
+    worker = run({MS: 10_000, 3_000 * MS: 1})
+    assert told(point_of(worker)).startswith("p: the target stalled 3 s after the start of the load: an operation took")
+    # 12 % of 10 s are 1.2 s of a stall of 3 s, 2 % are less than a tenth of it.
+    assert told(point_of(worker, use(0.12))) == (
+        "p: an operation took 3 s, from 3 s after the start of the load: the target stalled, or this machine did; for "
+        "up to 1.2 s of that time it had no processor for a thread that was ready"
+    )
+    assert told(point_of(worker, use(0.02))) == told(point_of(worker))
+
+
+def test_a_stall_in_which_the_client_was_away_for_less_than_half_names_it() -> None:
+    away = Absence(start_ns=4_000 * MS, duration_ns=1_000 * MS)
+    assert "for up to 1 s of that time" in told(point_of(run({MS: 10_000, 3_000 * MS: 1}, absences=(away,))))
+
+
+def test_shares_of_reads_of_what_was_never_written_are_in_the_records() -> None:
+    worker = run({MS: 100}, counters={"unwritten_bytes": 256, "file_bytes": 1024, "sampled_reads": 8, "zero_reads": 2})
+    (record,) = synthetic.result([point_of(worker)]).to_records()
+    assert (record["unwritten_share"], record["zero_reads_share"]) == (0.25, 0.25)
+    (record,) = synthetic.result([point_of(run({MS: 100}))]).to_records()
+    assert "unwritten_share" not in record

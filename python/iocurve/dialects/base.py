@@ -115,6 +115,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """Makes the job of a job file that resolves to the same plan. Default: the job of a later step makes it."""
     kept: bool = False
     """Later steps depend on the outcome."""
+    is_timed_phase: bool = False
+    """The tool reports each step and no time between them: what passes there belongs to no row."""
     optional: bool = False
     """True if the step may be left out, after what earlier steps measured."""
     pause_ns: int = 0

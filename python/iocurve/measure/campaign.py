@@ -380,13 +380,13 @@ class Campaign:
         if point.is_empty:
             level: NoteLevel = "warning" if one.may_be_empty else "error"
             self.result = self.result.with_note("nothing_measured", f"{title}: {NOTHING_MEASURED}", level)
-        for code, text in chain(client_notes(point), stalls.remarks(point.summary(), point.outcome.workers)):
+        for code, text in chain(client_notes(point), stalls.remarks(point)):
             if code != stalls.SLOW_TARGET or one.length_is_users:
                 self.result = self.result.with_note(code, text)
 
     def _foresee(self, one: Measurement, plan: Plan) -> None:
         """Warns of a run that is short for its depth at the rate of the same load before, or of the target's limit."""
-        rate = self._rates.get(_load_of(plan)) or self.result.target.iops
+        rate = self._rates.get(_load_of(plan)) or stalls.limit_iops(self.result.target, plan)
         workers = [worker for group in plan.groups for worker in group.workers]
         lengths = [worker.end.runtime_ns for worker in workers if worker.end.runtime_ns]
         is_paced = any(worker.rate or any(kind.rate for kind in worker.operations) for worker in workers)

@@ -13,13 +13,15 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from iocurve.analysis.load_names import load_axes, load_family
 from iocurve.dialects.base import ClusterRequest, Dialect, Measured, ParsedCommand, Step
 from iocurve.engine import plan as planned
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import FilePlan, Plan
 from iocurve.foundation.errors import Interrupted, TargetError, option
-from iocurve.foundation.units import SECOND_NS
+from iocurve.foundation.units import SECOND_NS, format_duration
 from iocurve.job.model import PlanNote
 from iocurve.measure import campaign as campaigns
 from iocurve.measure import interrupts
@@ -159,7 +161,7 @@ def measure_steps(
 
     ``target`` is the one target of all steps; by default the plans say which it is.
     """
-    used, needs = UsedTargets(campaign, kind, target), command.needs
+    used, needs, gaps = UsedTargets(campaign, kind, target), command.needs, Gaps()
 
     def run(step: Step, plan: Plan, enough: Enough) -> Outcome:
         if (replicas := needs.replicas) is not None:
@@ -178,12 +180,46 @@ def measure_steps(
             length_is_users=True,
             may_be_empty=not needs.operations,
         )
-        return campaign.measure_phases(measurement) if step.phases else campaign.measure(measurement).outcome
+        if step.phases:
+            return campaign.measure_phases(measurement)
+        outcome = campaign.measure(measurement).outcome
+        if text := gaps.text_before(step, plan.name, outcome):
+            campaign.result = campaign.result.with_note("between_phases", text)
+        return outcome
 
     def body(campaign: Campaign) -> None:
         walk(command, run, writes=writes, left_out=campaign.leave_out)
 
     return with_notes(campaigns.carry_out(campaign, body, used.remove), command.notes)
+
+
+GAP_NS_MIN = SECOND_NS
+"""A longer time between two phases is remarked."""
+
+
+class Gaps(msgspec.Struct):
+    """The time between the phases of a tool, which is in none of its rows."""
+
+    clock: Callable[[], int] = time.monotonic_ns
+    _ended_ns: int | None = None
+    """End of the phase before."""
+
+    def text_before(self, step: Step, name: str, outcome: Outcome) -> str:
+        """A sentence on the time before the phase that has just ended; empty where it was short.
+
+        It is what passed since the phase before, without this phase's load and without a requested pause.
+        """
+        last_ns, self._ended_ns = self._ended_ns, self.clock()
+        if last_ns is None or not step.is_timed_phase:
+            return ""
+        load_ns = max((worker.drained_ns for worker in outcome.workers), default=0)
+        gap_ns = self._ended_ns - last_ns - load_ns - step.pause_ns
+        if gap_ns <= GAP_NS_MIN:
+            return ""
+        return (
+            f"{name}: {format_duration(gap_ns)} passed between the phase before and its load, in which the target was "
+            "prepared and files were opened, synced or removed; no row has that time"
+        )
 
 
 def _renamed(path: Callable[[str, int], str], file: FilePlan, client: int) -> FilePlan:

@@ -33,7 +33,7 @@ from iocurve.result.imported import ImportFacts, unstated
 from iocurve.result.paired import MARGIN, RatePair, RateRatio, counting_resolution, rate_ratio
 from iocurve.result.reference import Reference
 from iocurve.result.stats import Estimate, judged_mean, sample_mean
-from iocurve.result.summary import SeriesInterval, Summary, summarise
+from iocurve.result.summary import SeriesInterval, Summary, summarise, unwritten_reads
 
 if TYPE_CHECKING:
     import altair
@@ -877,7 +877,16 @@ def _record(point: Point) -> dict[str, Axis | None]:
         "limited_by_name": point.limit.short_name if point.limit else None,
         "limited_by_text": point.limit.text if point.limit else None,
         **({"fairness": point.fairness.jain_index} if point.fairness else {}),
+        **_unwritten_record(point),
     }
+
+
+def _unwritten_record(point: Point) -> dict[str, Axis | None]:
+    """The shares of reads of what was never written; empty for a point without such."""
+    found = unwritten_reads(point.outcome.workers)
+    if not (found.unwritten_share or found.zeros_share):
+        return {}
+    return {"unwritten_share": found.unwritten_share, "zero_reads_share": found.zeros_share}
 
 
 def _comparison_record(point: Point, points: Sequence[Point]) -> dict[str, Axis | None]:

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
+from iocurve.engine.derived import block_bytes_min
 from iocurve.engine.outcome import Absence, WorkerOutcome
+from iocurve.engine.plan import Plan
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS, counted, format_duration, format_latency, format_number
-from iocurve.result.document import MachineUse, Point
-from iocurve.result.summary import MergedOperations, Summary, add_counts
+from iocurve.result.document import MachineUse, Point, TargetFacts
+from iocurve.result.summary import MergedOperations, Summary, add_counts, unwritten_reads
 
 Condition = Literal["quiet", "disturbed", "starved", "not known"]
 """The machine while a point ran.
@@ -132,6 +134,8 @@ STALL_NS = SECOND_NS
 SHORT_STALL_NS = 100 * MILLISECOND_NS
 """The same of one that takes ``TIMES`` the 99.9th percentile."""
 TIMES = 10
+LACKING_SHARE = 0.1
+"""This machine is named as a cause of a stall if it may have lacked processors for this share of it."""
 WINDOW_LATENCIES = 4
 """A window with room for fewer operations in sequence is short: the queue fills and drains in a similar time."""
 ZEROS_SHARE = 0.01
@@ -192,6 +196,23 @@ def is_brief(summary: Summary) -> bool:
     return bool(summary.service.count) and summary.service.mean_ns * WINDOW_LATENCIES > summary.window_ns > 0
 
 
+def limit_iops(target: TargetFacts, plan: Plan) -> float | None:
+    """The most IOPS that the known limits of a target allow a plan: None where none is known.
+
+    They are its IOPS, its throughput in the smallest blocks of the plan, and what its servers do at once.
+    """
+    workers = [worker for group in plan.groups for worker in group.workers]
+    moving = [one for worker in workers for one in worker.operations if one.kind in ("read", "write")]
+    blocks = [block_bytes_min(one.blocks) for one in moving]
+    throughput, servers = target.throughput_bytes_per_s, target.servers
+    found = [
+        target.iops,
+        throughput / min(blocks) if throughput and blocks and min(blocks) else None,
+        servers * SECOND_NS / target.service_ns if servers and target.service_ns else None,
+    ]
+    return min((one for one in found if one), default=None)
+
+
 def foreseen_text(name: str, depth: int, iops: float, runtime_ns: int) -> str:
     """Says before a run that it is short for its depth at a rate that is known; empty if it is not."""
     latency_ns = round(depth / iops * SECOND_NS) if iops else 0
@@ -212,15 +233,14 @@ def missed_share(summary: Summary) -> float:
 
 def unwritten_text(workers: Sequence[WorkerOutcome]) -> str:
     """The share of the files, or of the reads, that holds no data, with the remedy; empty if that is little."""
-    counters = add_counts([worker.counters for worker in workers if "read" in worker.operations])
-    unwritten, sampled = counters.get("unwritten_bytes", 0), counters.get("sampled_reads", 0)
-    zeros = counters.get("zero_reads", 0)
-    if unwritten:
-        share = 100 * unwritten / max(unwritten, counters["file_bytes"])
+    reads = unwritten_reads(workers)
+    if reads.unwritten_share:
+        share = 100 * reads.unwritten_share
         found = f"{share:.3g} % of the files that it reads were never written (holes, or space that is only allocated)"
         cost = "need"
-    elif sampled and zeros >= ZEROS_SHARE * sampled:
-        found = f"{100 * zeros / sampled:.3g} % of {sampled:,} sampled reads were blocks of zeros, as if never written"
+    elif reads.zeros_share >= ZEROS_SHARE:
+        share = 100 * reads.zeros_share
+        found = f"{share:.3g} % of {reads.sampled:,} sampled reads were blocks of zeros, as if never written"
         cost = "may need"
     else:
         return ""
@@ -228,8 +248,32 @@ def unwritten_text(workers: Sequence[WorkerOutcome]) -> str:
     return f"{found}: such reads {cost} no I/O, and rates are too high. {remedy}"
 
 
-def remarks(summary: Summary, workers: Sequence[WorkerOutcome]) -> Iterator[tuple[str, str]]:
+def lacking_ns(point: Point, stall: Stall) -> int:
+    """Most of a stall in which this machine may be to blame; 0 if that is little.
+
+    A thread of the load or of the target was ready and had no processor, or the client did not run.
+    """
+    away = sum(_overlap(one, stall[0], sum(stall)) for one in absences(point.outcome.workers))
+    starved = round(waited_for_others(point.machine) * point.summary().window_ns) if point.machine else 0
+    found = min(stall[1], max(away, starved))
+    return found if found >= LACKING_SHARE * stall[1] else 0
+
+
+def stall_text(point: Point, stall: Stall) -> str:
+    """Says when the target stalled; where this machine lacked processors meanwhile, the target is not blamed alone."""
+    name, took = point.summary().name, f"an operation took {format_latency(stall[1])}"
+    start = f"{format_duration(stall[0])} after the start of the load"
+    if not (lacking := lacking_ns(point, stall)):
+        return f"{name}: the target stalled {start}: {took}"
+    return (
+        f"{name}: {took}, from {start}: the target stalled, or this machine did; for up to "
+        f"{format_duration(lacking)} of that time it had no processor for a thread that was ready"
+    )
+
+
+def remarks(point: Point) -> Iterator[tuple[str, str]]:
     """Code and sentence of each remark on a point."""
+    summary, workers = point.summary(), point.outcome.workers
     for absence in absences(workers):
         yield (
             CLIENT_ABSENT,
@@ -238,11 +282,7 @@ def remarks(summary: Summary, workers: Sequence[WorkerOutcome]) -> Iterator[tupl
             "latencies and rates of that time are not the target's",
         )
     if stall := longest_stall(workers):
-        yield (
-            TARGET_STALLED,
-            f"{summary.name}: the target stalled {format_duration(stall[0])} after the start of the load: "
-            f"an operation took {format_latency(stall[1])}",
-        )
+        yield TARGET_STALLED, stall_text(point, stall)
     if text := unwritten_text(workers):
         yield READS_UNWRITTEN, f"{summary.name}: {text}"
     if changes := add_counts([worker.counters for worker in workers]).get("verifier_changes"):

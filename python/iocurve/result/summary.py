@@ -342,6 +342,28 @@ class MergedOperations(msgspec.Struct, frozen=True, dict=True):
         return add_counts([getattr(worker, name) for worker in self.workers])
 
 
+class UnwrittenReads(msgspec.Struct, frozen=True):
+    """Counts of reads of what was never written."""
+
+    unwritten_share: float
+    """Share of the bytes of the files that holds no data: holes, and space that is only allocated."""
+    zeros_share: float
+    """Share of the sampled reads that were blocks of zeros."""
+    sampled: int
+    """Reads of which the content was looked at."""
+
+
+def unwritten_reads(workers: Iterable[WorkerOutcome]) -> UnwrittenReads:
+    """Merges the counts of workers that read; shares are 0 where nothing was found or looked at."""
+    counters = add_counts([worker.counters for worker in workers if "read" in worker.operations])
+    unwritten, sampled = counters.get("unwritten_bytes", 0), counters.get("sampled_reads", 0)
+    return UnwrittenReads(
+        unwritten / max(unwritten, counters["file_bytes"]) if unwritten else 0.0,
+        counters.get("zero_reads", 0) / sampled if sampled else 0.0,
+        sampled,
+    )
+
+
 class SeriesInterval(msgspec.Struct, frozen=True):
     """One kind of operation in one interval of the time series, workers merged; no kind: all together."""
 

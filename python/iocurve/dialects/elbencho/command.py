@@ -90,6 +90,7 @@ class Phases(msgspec.Struct):
                 name=name_of(self.options, option),
                 plan=partial(self._plan, option),
                 pause_ns=self.options.pause_s * SECOND_NS,
+                is_timed_phase=True,
                 before=self._clear_caches,
                 after=lambda _: self._clear_caches(),
                 answer=self._answer,

@@ -160,10 +160,16 @@ def _steps(table: _Table, machine: Machine, is_local: bool) -> Iterator[Step]:
             pause_ns = options.pause_s * SECOND_NS if part in ("File", "Directory") and part not in paused else 0
             paused.add(part)
             if phase.runtime_ns is not None:
-                plan = partial(_plan, table, machine, phase, None)
                 limited_by = number
-                answer = partial(table.answer_of, phase)
-                yield Step(name=phase.name, plan=plan, kept=True, pause_ns=pause_ns, after=table.sync_of, answer=answer)
+                yield Step(
+                    name=phase.name,
+                    plan=partial(_plan, table, machine, phase, None),
+                    kept=True,
+                    pause_ns=pause_ns,
+                    is_timed_phase=not options.syncs,
+                    after=table.sync_of,
+                    answer=partial(table.answer_of, phase),
+                )
                 rest = partial(_rest, machine, phase, number)
                 yield Step(name=phase.name, plan=rest, optional=True, after=table.sync, answer=table.answer)
                 number += 1
@@ -171,8 +177,15 @@ def _steps(table: _Table, machine: Machine, is_local: bool) -> Iterator[Step]:
                 missing = partial(_plan_of_missing, table, machine, phase)
                 yield Step(name=phase.name, plan=missing, after=table.sync, answer=table.answer)
             else:
-                plan = partial(_plan, table, machine, phase, limited_by)
-                yield Step(name=phase.name, plan=plan, pause_ns=pause_ns, after=table.sync, answer=table.answer)
+                yield Step(
+                    name=phase.name,
+                    plan=partial(_plan, table, machine, phase, limited_by),
+                    pause_ns=pause_ns,
+                    # With -Y the time of a phase has the sync after it.
+                    is_timed_phase=not options.syncs,
+                    after=table.sync,
+                    answer=table.answer,
+                )
             number += 1
 
 
