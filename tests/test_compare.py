@@ -19,7 +19,8 @@ from msgspec.structs import replace as replaced
 
 from bench.truth.compared_runs import Load, Runs, Turns, counted, point, result
 from data import synthetic
-from iocurve.analysis.compare import NAMES, compare, compare_turns
+from iocurve.analysis.compare import NAMES, Bounded, compare, compare_turns
+from iocurve.analysis.history import HistoryRun, Series, histories
 from iocurve.analysis.matching import matched
 from iocurve.cli.commands import run
 from iocurve.foundation.errors import DialectError, ResultError
@@ -419,6 +420,47 @@ def test_a_history_names_the_run_at_which_a_figure_changed(tmp_path: Path, capsy
     assert run(["history", str(tmp_path / "nightly"), "--json"]) == 0
     series = json.loads(capsys.readouterr().out)["series"]
     assert [level["first_run"] for level in series[0]["levels"]] == [0, 12]
+
+
+def series_of(values: Sequence[float]) -> Series:
+    return Series("p", "f", "iops", tuple(range(len(values))), tuple(Bounded(value, None, None) for value in values))
+
+
+NIGHTS = [1_000.0, 1_010.0, 995.0, 1_004.0, 990.0, 1_001.0, 1_008.0, 997.0]
+
+
+def test_a_level_that_returns_is_a_level() -> None:
+    levels = series_of([*NIGHTS, *(0.85 * one for one in NIGHTS[:4]), *NIGHTS]).levels
+    assert [(one.first, one.last) for one in levels] == [(0, 7), (8, 11), (12, 19)]
+
+
+def test_the_newest_run_has_its_own_verdict() -> None:
+    assert (newest := series_of([*NIGHTS, 500.0]).newest)
+    assert newest.is_outside
+    assert newest.p < 1e-6
+    assert newest.before == pytest.approx(1_000, rel=0.002)
+    assert (quiet := series_of([*NIGHTS, 1_012.0]).newest)
+    assert not quiet.is_outside
+    again = series_of([*NIGHTS, 500.0, 505.0]).newest
+    assert again is not None
+    assert again.is_outside, "a run that was outside itself is no measure for the next"
+    assert series_of(NIGHTS[:5]).newest is None
+
+
+@pytest.mark.slow
+def test_a_newest_run_that_is_outside_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nightly(tmp_path, [1.0, 1.01, 1.0, 1.02, 1.0, 1.01, 0.5])
+    assert run(["history", str(tmp_path), "--figure", "iops"]) == 0
+    assert "run 7, 2026-10-07 00:00, 06, the newest, is outside of what came before" in capsys.readouterr().out
+    assert run(["history", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["series"][0]["newest"]["outside"] is True
+
+
+def test_points_of_one_name_in_one_result_are_series() -> None:
+    twice = result([measured(speed=1.0, intervals=8), measured(speed=0.5, intervals=8)])
+    found = histories([HistoryRun("a", twice), HistoryRun("b", twice)], ["iops"])
+    assert [one.point for one in found] == ["steady", "steady (2)"]
+    assert [one.runs for one in found] == [(0, 1), (0, 1)]
 
 
 def test_few_runs_are_not_searched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -150,6 +150,34 @@ def steps(scale: float) -> Iterator[Row]:
     yield from _heavy_steps(scale)
 
 
+def histories(scale: float) -> Iterator[Row]:
+    """False alarms and power of a history of separate runs, with a spread of 5 % between them."""
+    for count, most in ((12, 1000), (30, 1000), (60, 300)):
+        for correlation in (0.0, 0.3, 0.5):
+            runs = max(1, round(most * scale))
+            promise = FALSE_ALARMS if correlation <= 0.3 else "none"
+            yield _history(f"{count} runs, no change, rho = {correlation:g}", promise, runs, count, correlation)
+    runs = max(1, round(200 * scale))
+    for change in (0.05, 0.1, 0.15, 0.2, 0.3, 0.5):
+        yield _history(f"40 runs, 8 of them {change:.0%} lower", "power", runs, 40, fall=change, places=range(20, 28))
+        yield _history(f"40 runs, the last 3 {change:.0%} lower", "power", runs, 40, fall=change, places=range(37, 40))
+        yield _history(f"40 runs, the last {change:.0%} lower", "power", runs, 40, fall=change, places=range(39, 40))
+
+
+def _history(
+    case: str,
+    promise: str,
+    runs: int,
+    count: int,
+    correlation: float = 0.0,
+    *,
+    fall: float = 0.0,
+    places: range = range(0),
+) -> Row:
+    found = simulated.history(count, correlation, runs, fall=fall, places=places, seed=SEED)
+    return row(case, promise, f"{found.changed / runs:.1%}; newest {found.outside / runs:.1%}", runs)
+
+
 def _heavy_steps(scale: float) -> Iterator[Row]:
     for count, most in ((20, 1000), (60, 1000), (200, 1000)):
         runs = max(1, round(most * scale))

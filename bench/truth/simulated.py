@@ -12,6 +12,8 @@ import numpy as np
 
 from bench.truth.series import Make
 from iocurve.analysis.cache_evidence import compared, repeated_evidence
+from iocurve.analysis.compare import Bounded
+from iocurve.analysis.history import Series
 from iocurve.analysis.level_changes import SEGMENT_MIN, Drift, LevelStep, level_change
 from iocurve.measure.campaign import turn_places
 from iocurve.measure.scenario.caches import CHECK_PAIRS
@@ -274,6 +276,31 @@ def changes_of(
         values[at:] *= 1 - fall
         found.append(level_change((MEAN * values).tolist()))
     return found
+
+
+@dataclass
+class HistoryCount:
+    """Histories in which a change was found."""
+
+    changed: int = 0
+    """Histories with several levels, or a drift."""
+    outside: int = 0
+    """Histories whose newest run is outside of what came before."""
+
+
+def history(
+    count: int, correlation: float, runs: int, *, fall: float = 0.0, places: range = range(0), seed: int = 1
+) -> HistoryCount:
+    """Histories with a spread of 5 % between runs, of which those at ``places`` are lower by ``fall``."""
+    counted = HistoryCount()
+    for run in range(runs):
+        chance = random.Random(f"{seed} {count} {correlation} {run}")
+        noise = autoregressive(chance, count, correlation, 0.05)
+        values = [value * (1 - fall if place in places else 1.0) for place, value in enumerate(noise)]
+        one = Series("", "", "iops", tuple(range(count)), tuple(Bounded(value, None, None) for value in values))
+        counted.changed += len(one.levels) > 1 or one.levels[0].is_drift
+        counted.outside += one.newest is not None and one.newest.is_outside
+    return counted
 
 
 @dataclass

@@ -73,6 +73,51 @@ class Drift(msgspec.Struct, frozen=True):
     last: float
 
 
+SEGMENT_RATIO_MIN = 15.5
+"""Twice the logarithm of the likelihood ratio beyond which 10 separate runs are not at one level, ..."""
+SEGMENT_RATIO_GROWTH = 3.0
+"""... and by how much it grows with each e-fold of runs, among which there are more segments to choose from."""
+SEGMENT_CORRELATIONS = CORRELATIONS[:4]
+"""Correlations of runs that are apart in time; those of intervals of one run are larger."""
+SEGMENT_LONGEST = 100
+"""The most values of a segment after which the level returns."""
+
+
+class LevelSegment(msgspec.Struct, frozen=True):
+    """Values at another level than those around them."""
+
+    start: int
+    """The index of the first value at the other level."""
+    end: int
+    """The index of the first value that is back, or the number of values where none is."""
+
+
+def segment_change(values: Sequence[float]) -> LevelSegment | None:
+    """The values of a series of separate runs that are at another level; None where it keeps to one level.
+
+    A level may return after them, which one step would not explain: such changes are called epidemic (B. Levin,
+    J. Kline, "The cusum test of homogeneity with an application in spontaneous abortion epidemiology", Statistics in
+    Medicine 4, 1985). They must show in the values and in their logarithms.
+    """
+    if len(values) < VALUES_MIN:
+        return None
+    pulled = _pulled_in(values)
+    found = _segment(pulled)
+    if found is None or _segment(_pulled_in(_logarithms(values))) is None:
+        return None
+    inside = fmean(values[found.start : found.end])
+    outside = fmean([*values[: found.start], *values[found.end :]])
+    return found if abs(inside - outside) > CHANGE_MIN * max(inside, outside) else None
+
+
+def _segment(values: Sequence[float]) -> LevelSegment | None:
+    whitened = [_Whitened(values, correlation) for correlation in SEGMENT_CORRELATIONS]
+    likelihood, found = max((one.segment() for one in whitened), key=lambda each: each[0])
+    one_level = max(one.likelihood(0.0) for one in whitened)
+    least = SEGMENT_RATIO_MIN + SEGMENT_RATIO_GROWTH * math.log(len(values) / VALUES_MIN)
+    return found if 2 * (likelihood - one_level) > least else None
+
+
 def level_change(values: Sequence[float]) -> LevelStep | Drift | None:
     """The change that explains the series best; None where it keeps to one level."""
     if len(values) < VALUES_MIN:
@@ -152,6 +197,23 @@ class _Whitened:
 
         index = max(range(SEGMENT_MIN, self._count - SEGMENT_MIN + 1), key=explained)
         return _Fit(self.likelihood(explained(index)), 0.0, self.correlation, is_drift=False, index=index)
+
+    def segment(self) -> tuple[float, LevelSegment]:
+        """The likelihood of the segment that explains most, and the segment; one that does not return is a step."""
+        count, rest, correlation = self._count, 1 - self.correlation, self.correlation
+        sums = [0.0, *accumulate(self._values)]
+        best, place = 0.0, LevelSegment(count, count)
+        for start in range(SEGMENT_MIN, count - SEGMENT_MIN + 1):
+            returning = range(start + SEGMENT_MIN, min(start + SEGMENT_LONGEST, count - SEGMENT_MIN) + 1)
+            for end in (*returning, count):
+                length, back = end - 1 - start, end < count
+                constant = rest + rest**2 * length - (correlation * rest if back else 0.0)
+                power = 1 + rest**2 * length + (correlation**2 if back else 0.0) - constant**2 / self._constant_power
+                product = self._values[start] + rest * (sums[end] - sums[start + 1])
+                product -= correlation * self._values[end] if back else 0.0
+                if product**2 > best * power:
+                    best, place = product**2 / power, LevelSegment(start, end)
+        return self.likelihood(best), place
 
     def drift(self) -> _Fit:
         """A straight line."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from iocurve.analysis.history import FALSE_ALARMS, RUNS_MIN, SMALLEST, HistoryRun, Level, Series
+from iocurve.analysis.history import BEFORE_MIN, FALSE_ALARMS, RUNS_MIN, SMALLEST, HistoryRun, Level, Series
 from iocurve.report.compared import value_text
 from iocurve.report.table import Table
 from iocurve.result.stats import CONFIDENCE
@@ -27,7 +27,8 @@ class History(msgspec.Struct, frozen=True):
         few = len(self.series) - searched
         return (
             f"{searched} series searched for changes of more than {100 * SMALLEST:g} %: of series without a change, "
-            f"at most {100 * FALSE_ALARMS:g} % show one.",
+            f"at most {100 * FALSE_ALARMS:g} % show one. A change takes three runs; the newest run of each series is "
+            f"judged by itself where at least {BEFORE_MIN} runs are before it, with the same rate.",
             *([f"{few} of fewer than {RUNS_MIN} runs are not searched."] if few else []),
         )
 
@@ -39,7 +40,7 @@ class History(msgspec.Struct, frozen=True):
 
 
 def changes(history: History, series: Series) -> list[str]:
-    """``run 12, …: 8k → 7.2k (-10.0 %)`` for each change, and drifts."""
+    """``run 12, …: 8k → 7.2k (-10.0 %)`` for each change, drifts, and a newest run outside of what came before."""
     texts = []
     before: Level | None = None
     for level in series.levels:
@@ -50,6 +51,11 @@ def changes(history: History, series: Series) -> list[str]:
             first, last = series.runs[level.first] + 1, series.runs[level.last] + 1
             texts.append(f"drifts from run {first} to {last}: {_change_text(series.name, level.start, level.end)}")
         before = level
+    newest = series.newest
+    if newest and newest.is_outside:
+        change = _change_text(series.name, newest.before, newest.value)
+        place = history.run_text(series, len(series.runs) - 1)
+        texts.append(f"{place}, the newest, is outside of what came before: {change}, p = {newest.p:.1g}")
     return texts
 
 
@@ -101,7 +107,15 @@ def _record(one: Series) -> dict[str, object]:
         ],
         "searched": len(one.runs) >= RUNS_MIN,
         "levels": [_level(one.runs, level) for level in one.levels],
+        "newest": _newest(one),
     }
+
+
+def _newest(series: Series) -> dict[str, object] | None:
+    newest = series.newest
+    if newest is None:
+        return None
+    return {"run": series.runs[-1], "before": newest.before, "p": newest.p, "outside": newest.is_outside}
 
 
 def _level(runs: Sequence[int], level: Level) -> dict[str, object]:

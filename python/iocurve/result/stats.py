@@ -456,12 +456,12 @@ def _quantile(errors: Sequence[float], chances: Sequence[float], freedom: int, t
     low, high = 0.0, 50 * max(error for error, _ in parts)
     for _ in range(40):
         middle = (low + high) / 2
-        beyond = math.fsum(chance * _student_tail(middle / error, freedom) for error, chance in parts)
+        beyond = math.fsum(chance * student_tail(middle / error, freedom) for error, chance in parts)
         low, high = (middle, high) if beyond > tail else (low, middle)
     return high
 
 
-def _student_tail(t: float, freedom: int) -> float:
+def student_tail(t: float, freedom: int) -> float:
     """Probability of both tails (D. L. Wallace, Annals of Mathematical Statistics 30, 1959)."""
     z = (8 * freedom + 1) / (8 * freedom + 3) * math.sqrt(freedom * math.log1p(t * t / freedom))
     return math.erfc(z / math.sqrt(2))
