@@ -11,13 +11,13 @@ from data.synthetic import worker_outcome
 from iocurve._native import Histogram
 from iocurve.dialects.diskspd.job import ThreadRow
 from iocurve.dialects.diskspd.output.span_stats import TargetStats
-from iocurve.dialects.diskspd.output.system import Processor, System
 from iocurve.dialects.diskspd.read.distribution import OffsetZone
 from iocurve.engine.outcome import IntervalKind, IntervalOutcome, KindOutcome, LatencyOutcome
 from iocurve.foundation.units import MIB, SECOND_NS
+from iocurve.machine.processes import Processor, Topology
 from iocurve.result.document import MachineUse, ProcessorUse
 
-ONE_PROCESSOR = System("host", (Processor(0, 0, 0, 0),), "performance")
+ONE_PROCESSOR = Topology("host", (Processor(0, 0, 0, 0),), "performance")
 START = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 BUSY = MachineUse(busy_share=0.55, cpus=1, processors=(ProcessorUse(processor=0, user_share=0.3, system_share=0.25),))
 

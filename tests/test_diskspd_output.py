@@ -11,10 +11,8 @@ import pytest
 from diskspd_stats import BUSY, ONE_PROCESSOR, START, mixed, row, stats
 from goldens import present
 from iocurve.dialects.diskspd import command as diskspd
-from iocurve.dialects.diskspd.output import system
 from iocurve.dialects.diskspd.output.profile_text import profile_text
 from iocurve.dialects.diskspd.output.span_stats import READS, SpanStats, TargetStats, iops_deviation
-from iocurve.dialects.diskspd.output.system import Processor, System
 from iocurve.dialects.diskspd.output.text import results_text
 from iocurve.dialects.diskspd.output.xml import results_xml
 from iocurve.dialects.diskspd.read.distribution import OffsetZone
@@ -22,6 +20,7 @@ from iocurve.dialects.diskspd.read.profile import Profile, TargetParameters, Tim
 from iocurve.engine.derived import block_bytes_max
 from iocurve.foundation.errors import DialectError
 from iocurve.foundation.units import MIB
+from iocurve.machine.processes import Processor, Topology, topology_of
 from iocurve.measure import jobs
 from iocurve.result.document import MachineUse, ProcessorUse
 
@@ -125,7 +124,7 @@ def test_effective_distributions_name_the_threads_that_have_them() -> None:
 
 
 def test_a_machine_with_sockets_and_threads_has_columns_for_them() -> None:
-    machine = System("host", tuple(Processor(n, n // 2, n // 4, n // 4) for n in range(8)), "")
+    machine = Topology("host", tuple(Processor(n, n // 2, n // 4, n // 4) for n in range(8)), "")
     uses = tuple(ProcessorUse(processor=n, user_share=0.5, system_share=0.25) for n in range(8))
     figures = SpanStats(1.0, ((mixed(),),))
     text = results_text(
@@ -245,7 +244,7 @@ def test_processors_are_where_linux_says(tmp_path: Path) -> None:
         path = tmp_path / "sys/devices/system" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text + "\n")
-    machine = system.collect("host", tmp_path)
+    machine = topology_of("host", tmp_path)
     assert machine.processors == (Processor(0, 0, 0, 0), Processor(1, 0, 0, 0), Processor(3, 1, 1, 1))
     assert machine.has_threads
 

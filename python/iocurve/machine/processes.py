@@ -260,3 +260,86 @@ def shares(then: Sequence[int], now: Sequence[int]) -> Processors | None:
         return None
     user, nice, system, idle, wait, irq, softirq, steal = (100 * ticks / total for ticks in passed)
     return Processors(user + nice, system + irq + softirq + steal, wait, idle, steal)
+
+
+# ---- topology
+
+_CPUS = "sys/devices/system/cpu"
+_NODES = "sys/devices/system/node"
+
+
+class Processor(msgspec.Struct, frozen=True):
+    """A logical processor with its core, socket and NUMA node."""
+
+    number: int
+    core: int
+    """Core number, unique over all sockets."""
+    socket: int
+    node: int
+
+
+class Topology(msgspec.Struct, frozen=True):
+    """The processors of a machine, from Linux's sysfs."""
+
+    name: str
+    processors: tuple[Processor, ...]
+    power_scheme: str
+    """The CPU frequency governor; empty if there is none."""
+
+    @property
+    def cores(self) -> int:
+        """Number of physical cores."""
+        return len({processor.core for processor in self.processors})
+
+    @property
+    def sockets(self) -> int:
+        """Number of sockets in use."""
+        return len({processor.socket for processor in self.processors})
+
+    @property
+    def nodes(self) -> int:
+        """Number of NUMA nodes in use."""
+        return len({processor.node for processor in self.processors})
+
+    @property
+    def has_threads(self) -> bool:
+        """True if a core has several logical processors."""
+        return self.cores < len(self.processors)
+
+
+def topology_of(name: str, root: Path = Path("/")) -> Topology:
+    """Reads the topology of this machine, called ``name``, from ``root``/sys."""
+    numbers = _numbers(text_of(root / _CPUS / "online").strip()) or [0]
+    nodes = _nodes(root)
+    cores: dict[tuple[int, int], int] = {}
+    processors = []
+    for number in numbers:
+        topology = root / _CPUS / f"cpu{number}" / "topology"
+        socket = _integer(text_of(topology / "physical_package_id").strip(), 0)
+        core = (socket, _integer(text_of(topology / "core_id").strip(), number))
+        processors.append(Processor(number, cores.setdefault(core, len(cores)), max(0, socket), nodes.get(number, 0)))
+    return Topology(name, tuple(processors), text_of(root / _CPUS / "cpu0/cpufreq/scaling_governor").strip())
+
+
+def _nodes(root: Path) -> dict[int, int]:
+    """NUMA node by processor number."""
+    return {
+        number: node
+        for node in _numbers(text_of(root / _NODES / "online").strip())
+        for number in _numbers(text_of(root / _NODES / f"node{node}" / "cpulist").strip())
+    }
+
+
+def _numbers(text: str) -> list[int]:
+    """Expands ``0-3,6`` to a list."""
+    numbers: list[int] = []
+    for word in filter(None, text.split(",")):
+        first, _, last = word.partition("-")
+        if not re.fullmatch(r"\d{1,6}", first, re.ASCII) or not re.fullmatch(r"\d{0,6}", last, re.ASCII):
+            return []
+        numbers += range(int(first), int(last or first) + 1)
+    return numbers
+
+
+def _integer(text: str, default: int) -> int:
+    return int(text) if re.fullmatch(r"-?\d{1,9}", text, re.ASCII) else default

@@ -12,7 +12,6 @@ import msgspec
 
 from iocurve.dialects.base import ClusterRequest, Dialect, Needs, ParsedCommand, Step, TimedJob
 from iocurve.dialects.diskspd.job import WORDS, Built, PreparedSpan, build
-from iocurve.dialects.diskspd.output import system
 from iocurve.dialects.diskspd.output.profile_text import profile_text
 from iocurve.dialects.diskspd.output.span_stats import span_stats
 from iocurve.dialects.diskspd.output.text import results_text
@@ -29,6 +28,7 @@ from iocurve.job.disk_mounts import MountedMachine, put_on_disks
 from iocurve.job.explain import explain
 from iocurve.job.model import PlanNote
 from iocurve.job.resolve import Machine, ThisMachine, resolve
+from iocurve.machine.processes import topology_of
 from iocurve.result.document import Result
 
 HELP = """\
@@ -119,7 +119,7 @@ def _finish(profile: Profile, spans: Sequence[PreparedSpan], result: Result) -> 
     write = results_xml if profile.result_format == "xml" else results_text
     text = write(
         profile,
-        system.collect(", ".join(names) or (result.host.hostname if result.host else "")),
+        topology_of(", ".join(names) or (result.host.hostname if result.host else "")),
         result.created.astimezone(UTC),
         measured,
         None if result.state == "finished" else result.incomplete_reason,

@@ -7,11 +7,11 @@ from datetime import datetime
 
 from iocurve.dialects.diskspd.output.profile_text import distribution_lines, profile_text, size_text
 from iocurve.dialects.diskspd.output.span_stats import BOTH, READS, WRITES, SpanStats, iops_deviation
-from iocurve.dialects.diskspd.output.system import System
 from iocurve.dialects.diskspd.read.distribution import OffsetZone
 from iocurve.dialects.diskspd.read.profile import Profile, TimeSpan
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.foundation.units import MIB, MILLISECOND_NS
+from iocurve.machine.processes import Topology
 from iocurve.result.document import MachineUse
 from iocurve.result.summary import Latency, MergedOperations
 
@@ -36,7 +36,7 @@ Measured = tuple[SpanStats, MachineUse | None]
 
 
 def results_text(
-    profile: Profile, system: System, start: datetime, measured: Sequence[Measured], incomplete: str | None = None
+    profile: Profile, system: Topology, start: datetime, measured: Sequence[Measured], incomplete: str | None = None
 ) -> str:
     """The complete output: profile, system and each time span; the last line says why it is ``incomplete``."""
     lines = [*_system(system, start)]
@@ -48,7 +48,7 @@ def results_text(
     return profile_text(profile) + "\n".join(lines) + "\n"
 
 
-def _system(system: System, start: datetime) -> Iterator[str]:
+def _system(system: Topology, start: datetime) -> Iterator[str]:
     yield "System information:"
     yield ""
     yield f"\tcomputer name: {system.name}"
@@ -64,7 +64,7 @@ def _system(system: System, start: datetime) -> Iterator[str]:
     yield f"\tactive power scheme:\t{system.power_scheme}"
 
 
-def _time_span(span: TimeSpan, stats: SpanStats, machine: MachineUse | None, system: System) -> Iterator[str]:
+def _time_span(span: TimeSpan, stats: SpanStats, machine: MachineUse | None, system: Topology) -> Iterator[str]:
     if not stats.seconds:
         yield "The test was interrupted before the measurements began. No results are displayed."
         return
@@ -84,7 +84,7 @@ def _time_span(span: TimeSpan, stats: SpanStats, machine: MachineUse | None, sys
 # -- processors and distributions --------------------------------------------------------------------------------------
 
 
-def _processors(machine: MachineUse | None, system: System) -> Iterator[str]:
+def _processors(machine: MachineUse | None, system: Topology) -> Iterator[str]:
     columns = _place_columns(system)
     line = "-" * (40 + sum(width for _, width, _ in columns))
     yield ""
@@ -105,7 +105,7 @@ def _processors(machine: MachineUse | None, system: System) -> Iterator[str]:
     yield " " * sum(width for _, width, _ in columns) + f"avg.{_shares(mean)}"
 
 
-def _place_columns(system: System) -> list[tuple[str, int, Callable[..., int]]]:
+def _place_columns(system: Topology) -> list[tuple[str, int, Callable[..., int]]]:
     """Columns that say where a processor is, if there are several such places: title, width, number."""
     columns: list[tuple[bool, str, int, Callable[..., int]]] = [
         (system.sockets > 1, "Socket", 9, lambda place: place.socket),

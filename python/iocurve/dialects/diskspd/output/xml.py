@@ -16,13 +16,13 @@ from iocurve.dialects.diskspd.output.span_stats import (
     iops,
     iops_deviation,
 )
-from iocurve.dialects.diskspd.output.system import System
 from iocurve.dialects.diskspd.output.text import Measured
 from iocurve.dialects.diskspd.read.profile import Profile, TimeSpan
 from iocurve.dialects.diskspd.read.profile_xml import add_profile
 from iocurve.dialects.diskspd.read.xml_text import XmlLines
 from iocurve.engine.outcome import IntervalKind, WorkerOutcome
 from iocurve.foundation.units import MILLISECOND_NS
+from iocurve.machine.processes import Topology
 from iocurve.result.course import work
 from iocurve.result.document import MachineUse
 from iocurve.result.summary import Latency, MergedOperations
@@ -36,7 +36,7 @@ NOT_BEGUN = "The test was interrupted before the measurements began. No results 
 
 
 def results_xml(
-    profile: Profile, system: System, start: datetime, measured: Sequence[Measured], incomplete: str | None = None
+    profile: Profile, system: Topology, start: datetime, measured: Sequence[Measured], incomplete: str | None = None
 ) -> str:
     """The complete output: system, profile and each time span; a comment at its end says why it is ``incomplete``."""
     xml = XmlLines()
@@ -54,7 +54,7 @@ def results_xml(
     return xml.text() + (f"<!-- incomplete: {incomplete.replace('--', '- -')} -->\n" if incomplete else "")
 
 
-def _add_system(xml: XmlLines, system: System, start: datetime) -> None:
+def _add_system(xml: XmlLines, system: Topology, start: datetime) -> None:
     numbers = [processor.number for processor in system.processors]
     with xml.element("System"):
         xml.value("ComputerName", system.name)
@@ -69,7 +69,7 @@ def _add_system(xml: XmlLines, system: System, start: datetime) -> None:
             _add_topology(xml, system)
 
 
-def _add_topology(xml: XmlLines, system: System) -> None:
+def _add_topology(xml: XmlLines, system: Topology) -> None:
     nodes: dict[int, list[int]] = {}
     sockets: dict[int, list[int]] = {}
     cores: dict[int, list[int]] = {}
@@ -91,7 +91,9 @@ def _mask(numbers: Sequence[int]) -> str:
     return f"0x{sum(1 << number for number in numbers):x}"
 
 
-def _add_time_span(xml: XmlLines, span: TimeSpan, stats: SpanStats, machine: MachineUse | None, system: System) -> None:
+def _add_time_span(
+    xml: XmlLines, span: TimeSpan, stats: SpanStats, machine: MachineUse | None, system: Topology
+) -> None:
     xml.values(
         TestTimeSeconds=f"{stats.seconds:.2f}",
         ThreadCount=len(stats.threads),
@@ -105,7 +107,7 @@ def _add_time_span(xml: XmlLines, span: TimeSpan, stats: SpanStats, machine: Mac
         _add_iops(xml, span, stats.workers())
 
 
-def _add_processors(xml: XmlLines, machine: MachineUse | None, system: System) -> None:
+def _add_processors(xml: XmlLines, machine: MachineUse | None, system: Topology) -> None:
     by_number = {processor.number: processor for processor in system.processors}
     uses = () if machine is None else machine.processors
     with xml.element("CpuUtilization"):
