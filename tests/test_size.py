@@ -12,13 +12,17 @@ from bench.sizing.__main__ import TABLE, answers, table
 from data.synthetic import fio_run
 from goldens import present
 from iocurve.advice import measured, sizing, volumes
-from iocurve.advice.demand import Alternative, Demand, demanded, parse_mix, read_prices
+from iocurve.advice.demand import Alternative, Demand, parse_mix, read_prices
 from iocurve.advice.observation import KindObserved, Observation, ObservedInterval
 from iocurve.cli import commands
 from iocurve.foundation.errors import DialectError, ResultError
 from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS, TIB
 from iocurve.targets import disk as disks
 from iocurve.volume import profile_limits
+
+
+def demanded(**amounts: Any) -> Demand:
+    return Demand(**amounts).completed()
 
 
 def size(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:

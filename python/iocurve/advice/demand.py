@@ -53,6 +53,19 @@ class Demand(Struct):
         total: Fraction | int = (self.in_flight or 0) if quantity == "in_flight" else getattr(self, quantity)
         return self.share(kind) * total
 
+    def completed(self) -> Demand:
+        """The demand; with a block size throughput and IOPS follow from each other, and the larger one counts.
+
+        Raises ``DialectError`` where nothing is demanded.
+        """
+        if not (self.bytes_per_s or self.iops):
+            text = "nothing to size: give --throughput 4500MiB/s, --iops 100k or --from RESULT"
+            raise DialectError([Diagnostic(text)])
+        if not self.block_bytes:
+            return self
+        iops = max(self.iops, math.ceil(Fraction(self.bytes_per_s, self.block_bytes)))
+        return self.replace(iops=iops, bytes_per_s=max(self.bytes_per_s, iops * self.block_bytes))
+
     @property
     def text(self) -> str:
         """``4,500 MiB/s, 576,000 IOPS of 8 KiB, 70 % reads, 1 ms``."""
@@ -69,36 +82,6 @@ class Demand(Struct):
         if self.capacity_bytes:
             parts.append(f"at least {format_bytes(self.capacity_bytes)}")
         return ", ".join(parts)
-
-
-def demanded(
-    *,
-    bytes_per_s: int = 0,
-    iops: int = 0,
-    read_percent: float = 100.0,
-    block_bytes: int | None = None,
-    latency_ns: int | None = None,
-    round_trip_ns: int | None = None,
-    capacity_bytes: int = 0,
-) -> Demand:
-    """A load; with a block size throughput and IOPS follow from each other, and the larger one counts.
-
-    Raises ``DialectError`` where nothing is demanded.
-    """
-    if not (bytes_per_s or iops):
-        raise DialectError([Diagnostic("nothing to size: give --throughput 4500MiB/s, --iops 100k or --from RESULT")])
-    if block_bytes:
-        iops = max(iops, math.ceil(Fraction(bytes_per_s, block_bytes)))
-        bytes_per_s = max(bytes_per_s, iops * block_bytes)
-    return Demand(
-        bytes_per_s=bytes_per_s,
-        iops=iops,
-        read_percent=read_percent,
-        block_bytes=block_bytes,
-        latency_ns=latency_ns,
-        round_trip_ns=round_trip_ns,
-        capacity_bytes=capacity_bytes,
-    )
 
 
 def parse_mix(text: str) -> float:

@@ -324,8 +324,7 @@ class SizingSection(msgspec.Struct, frozen=True):
 
     title: str
     lines: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
+    table: Table | None = None
 
 
 def sizing_sections(sizing: Sizing) -> Iterator[SizingSection]:
@@ -361,35 +360,25 @@ def _alternatives(title: str, found: Sequence[Alternative], currency: str) -> Si
     ]
     formulas = dict.fromkeys(f"{one.name}: {one.formula} ({one.source})" for one in found)
     columns = ("product", "how", "provisioned", *price, "binds first", "next step, notes")
-    return SizingSection(title, tuple(formulas), columns, tuple(rows))
+    return SizingSection(title, tuple(formulas), Table(columns, rows, sentences=columns))
 
 
 def _clients(sizing: Sizing) -> Iterator[SizingSection]:
     if not sizing.clients_of:
         return
     if not sizing.clients:
-        yield SizingSection(
-            "Clients", ("no machine that is known, in any number, carries the load with these connections",)
-        )
+        none = "no machine that is known, in any number, carries the load with these connections"
+        yield SizingSection("Clients", (none,))
         return
     rows = [
-        (
-            f"{one.count} × {one.vm}",
-            str(one.vcpus),
-            str(one.nconnect),
-            one.binds_first,
-            _alone(one.count_without_nconnect),
-        )
+        (f"{one.count} × {one.vm}", str(one.vcpus), str(one.nconnect), one.binds_first, alone)
         for one in sizing.clients[:CLIENTS_SHOWN]
+        for alone in ["–" if one.count_without_nconnect is None else f"{one.count_without_nconnect} clients"]
     ]
     more = len(sizing.clients) - len(rows)
     lines = [f"for {sizing.clients_of}"] + ([f"{more} other sizes are in --json"] if more else [])
     columns = ("clients", "vCPUs", "nconnect", "binds first", "without nconnect")
-    yield SizingSection("Clients", tuple(lines), columns, tuple(rows))
-
-
-def _alone(count: int | None) -> str:
-    return "–" if count is None else f"{count} clients"
+    yield SizingSection("Clients", tuple(lines), Table(columns, rows, sentences=columns))
 
 
 def _in_flight(sizing: Sizing) -> SizingSection:
@@ -412,7 +401,8 @@ def chain_sections(chain: Chain) -> Iterator[SizingSection]:
         lines.append(f"then: {chain.next_binds}")
     lines += [line for line in (chain.burst, chain.next_step) if line]
     rows = [(one.name, one.carries, one.standing, one.source) for one in chain.links]
-    yield SizingSection("", tuple(lines), ("link", "carries", "figure", "source"), tuple(rows))
+    columns = ("link", "carries", "figure", "source")
+    yield SizingSection("", tuple(lines), Table(columns, rows, sentences=columns))
 
 
 def _load(chain: Chain) -> str:
@@ -436,6 +426,5 @@ def markdown(sections: Sequence[SizingSection]) -> str:
         if section.title:
             parts.append(f"## {section.title}")
         parts += ["\n".join(f"- {line}" for line in section.lines)] if section.lines else []
-        if section.rows:
-            parts.append("\n".join(Table(section.columns, section.rows).markdown()))
+        parts += ["\n".join(section.table.markdown())] if section.table else []
     return "\n\n".join(parts) + "\n"

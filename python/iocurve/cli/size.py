@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from iocurve.advice import demand as demands
 from iocurve.advice import measured, sizing
 from iocurve.advice.demand import Demand, read_prices
 from iocurve.advice.sizing import SizingSection
@@ -151,7 +150,7 @@ def _sized(options: DemandOptions, decided: DecidedOptions, vm: str | None) -> s
         block = block or start.block_bytes
         mix = start.read_percent if mix is None else mix
         latency = start.latency_ns if latency is None else latency
-    wanted = demands.demanded(
+    wanted = Demand(
         bytes_per_s=throughput,
         iops=iops,
         read_percent=100.0 if mix is None else mix,
@@ -159,7 +158,7 @@ def _sized(options: DemandOptions, decided: DecidedOptions, vm: str | None) -> s
         latency_ns=latency,
         round_trip_ns=options.round_trip,
         capacity_bytes=options.capacity,
-    )
+    ).completed()
     found = sizing.sized(
         wanted,
         vm=vm,
@@ -180,7 +179,8 @@ def _sources(*, json: bool, markdown: bool) -> int:
         show_json(rows)
         return 0
     columns = ("subject", "fact", "value", "source")
-    return _show([SizingSection("", (), columns, tuple(tuple(row.values()) for row in rows))], markdown=markdown)
+    table = Table(columns, [tuple(row.values()) for row in rows], sentences=columns)
+    return _show([SizingSection("", (), table)], markdown=markdown)
 
 
 def _show(sections: Sequence[SizingSection], *, markdown: bool) -> int:
@@ -194,6 +194,6 @@ def _show(sections: Sequence[SizingSection], *, markdown: bool) -> int:
             print(f"{section.title}")
         for line in section.lines:
             print(f"  {line}" if section.title else line)
-        if section.rows:
-            show(Table(section.columns, section.rows, sentences=section.columns))
+        if section.table:
+            show(section.table)
     return 0
