@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import io
+import json
 import os
 import pty
 import select
@@ -14,6 +15,8 @@ import sys
 import termios
 from contextlib import nullcontext
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 from inline_snapshot import snapshot
@@ -23,9 +26,18 @@ from rich.console import Console
 from data import synthetic
 from iocurve.analysis import read
 from iocurve.engine.outcome import IntervalKind, Live, LiveClient
+from iocurve.foundation.errors import TargetError
 from iocurve.foundation.units import MIB, SECOND_NS
 from iocurve.report.live import TerminalView, bars
-from iocurve.report.progress import PlainView, StartedPoint, finished_line
+from iocurve.report.progress import (
+    NoView,
+    PlainView,
+    StartedPoint,
+    finished_line,
+    progress_view,
+    served_progress,
+    with_observer,
+)
 from iocurve.report.table import result_table
 from iocurve.result.caps import Cap
 
@@ -426,6 +438,43 @@ def test_what_was_written_while_the_screen_was_full_appears_after_it(
         assert "warning: slow" in on_screen(view, out)
     assert capsys.readouterr().err == "warning: slow\n"
     assert text(out).count("\x1b[?1049h") == text(out).count("\x1b[?1049l") == 1
+
+
+def test_the_page_shows_the_run_and_becomes_the_report(tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    report.write_text("<p>report</p>", encoding="utf-8")
+    with served_progress(0) as url:
+        with urlopen(url) as page:
+            assert b"EventSource" in page.read()
+        with progress_view(quiet=True) as view:
+            view.point_started(StartedPoint(0, 2, "point", 60.0))
+            view.update(running(SECOND_NS, 59_000))
+            events = urlopen(f"{url}events")
+            state = json.loads(events.readline().removeprefix(b"data: "))
+            assert state["title"] == "point"
+            assert state["phase"] == "point 1 of 2, running, 1.0 s, 2 min left"
+            assert state["charts"][0] == {"name": "IOPS", "values": [59000.0], "text": "now 59k, 59k to 59k"}
+        with_observer(NoView()).report_written(report)
+    with events:
+        lines = events.read().splitlines()
+    assert lines[-3:-1] == [b"event: end", b'data: "<p>report</p>"']
+
+
+def test_the_page_is_refused_to_other_sites() -> None:
+    with served_progress(0) as url:
+        for host, status in (("evil.example:80", 403), ("localhost:1", 200)):
+            try:
+                found = urlopen(Request(url, headers={"Host": host})).status
+            except HTTPError as error:
+                found = error.code
+            assert found == status
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with served_progress(0) as url:
+        again = served_progress(int(url.rpartition(":")[2].rstrip("/")))
+        with pytest.raises(TargetError, match="cannot listen on"):
+            again.__enter__()
 
 
 def in_terminal(command: list[str], *, stdout: Path | None = None, keys: str = "", ends: int | None = None) -> bytes:

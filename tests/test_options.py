@@ -94,6 +94,7 @@ VALUES = {
     "--markdown": "written.md",
     "--mean": "3ms",
     "--metrics": "0",
+    "--serve": "0",
     "--mix": "10:90",
     "--nconnect": "2",
     "--node": "n",

@@ -152,6 +152,8 @@ class MeasuredOutput(OutputOptions):
     metrics: MetricsAddress | None = None
     """Serve OpenMetrics at http://HOST:PORT/metrics while the measurement runs, on 127.0.0.1 unless a host is given;
     port 0 takes a free one: 9100, 0.0.0.0:9100."""
+    serve: Port | None = None
+    """Serve the measurement as a page at http://127.0.0.1:PORT, which becomes the report; 0 takes a free port."""
     live: Annotated[bool | None, Parameter(negative="--no-live", show_default=False)] = None
     """Show the measurement on the whole terminal, with charts. Default: if it takes more than 10 s."""
 
@@ -162,7 +164,7 @@ class MeasuredOutput(OutputOptions):
         """
         if self.live and self.quiet:
             refuse("--quiet shows nothing", live=True)
-        return observed(self.metrics, fills_screen=self.live)
+        return observed(self.metrics, fills_screen=self.live, page_port=self.serve)
 
 
 OUTPUT = OutputOptions()
@@ -170,12 +172,14 @@ MEASURED_OUTPUT = MeasuredOutput()
 
 
 @contextmanager
-def observed(metrics: tuple[str, int] | None, *, fills_screen: bool | None = None) -> Iterator[None]:
-    """Serves the metrics of runs at a host and a port while the context lasts, and says which view shows them.
+def observed(
+    metrics: tuple[str, int] | None, *, fills_screen: bool | None = None, page_port: int | None = None
+) -> Iterator[None]:
+    """Serves the metrics of runs at a host and a port while the context lasts, and decides which views show them.
 
     Raises ``TargetError``, and ``DialectError`` where there is no terminal to fill.
     """
-    from iocurve.report.progress import filling_screen, observed_by
+    from iocurve.report.progress import filling_screen, observed_by, served_progress
 
     if fills_screen and not sys.stderr.isatty():
         refuse("stderr is no terminal", live=True)
@@ -189,6 +193,8 @@ def observed(metrics: tuple[str, int] | None, *, fills_screen: bool | None = Non
             view = RunMetrics()
             print(f"metrics: {stack.enter_context(metrics_server(view, *metrics))}", file=sys.stderr)
             stack.enter_context(observed_by(view))
+        if page_port is not None:
+            print(f"progress: {stack.enter_context(served_progress(page_port))}", file=sys.stderr)
         yield
 
 
@@ -288,7 +294,7 @@ OPTION_GROUPS = {
     "Many machines": "clients on hosts ssh remote-dir tls allow-missing on-loss",
     "Connections": "listen address port max-connections metrics-address",
     "Faults": "fault fault-seed fault-log",
-    "Output": "out json quiet live html markdown metrics images parquet jsonl bundle",
+    "Output": "out json quiet live serve html markdown metrics images parquet jsonl bundle",
     "Checks": "fail-if junit",
 }
 """The options of a command that has many, by the heading above them in its help; others are above them all."""

@@ -43,7 +43,7 @@ def run(dialect: Dialect, arguments: Sequence[str]) -> int:
     before_run = (lambda plans: parsed.append(options.parsed(Vocabulary.of_plans(plans)))) if is_checked else None
     interrupts.install()
     fills_screen = False if own["--no-live"] else True if own["--live"] else None
-    with observed(_place(own["--metrics"]), fills_screen=fills_screen):
+    with observed(_place(own["--metrics"]), fills_screen=fills_screen, page_port=_port(own["--serve"])):
         if cluster.hosts is not None:
             result = _run_on_hosts(dialect, cluster, rest, numbers, before_run)
         else:
@@ -156,6 +156,15 @@ def _on_loss(values: Sequence[str]) -> OnLoss:
 
 def _path(values: Sequence[str]) -> Path | None:
     return Path(values[-1]) if values else None
+
+
+def _port(values: Sequence[str]) -> int | None:
+    """The port of the page that shows a run. Raises ``DialectError``."""
+    if not values:
+        return None
+    if not values[-1].isdecimal() or int(values[-1]) >= 1 << 16:
+        raise DialectError([Diagnostic(f"--serve {values[-1]}: name a port, 0 for a free one")])
+    return int(values[-1])
 
 
 def _place(values: Sequence[str]) -> tuple[str, int] | None:

@@ -5,9 +5,52 @@ from __future__ import annotations
 import selectors
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from socketserver import TCPServer
+
+Answer = Callable[[str], tuple[str, Iterable[bytes]] | None]
+"""The content type and the parts of what is at a path; None where nothing is."""
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+CLIENT_TIMEOUT_S = 10
+
+
+@contextmanager
+def http_served(answer: Answer, address: str, port: int, *, is_page: bool = False) -> Iterator[str]:
+    """Answers GET while the context lasts; yields the URL of the root. Raises ``OSError``.
+
+    A page is refused to requests that name another host than this machine, so that no web site reads it through the
+    user's browser; at the end of the context what browsers have requested is sent.
+    """
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = CLIENT_TIMEOUT_S
+
+        def do_GET(self) -> None:
+            if is_page and self.headers.get("Host", "").rpartition(":")[0] not in LOOPBACK:
+                self.send_error(403, "This page is for this machine")
+            elif (found := answer(self.path.partition("?")[0])) is None:
+                self.send_error(404, "There is nothing here")
+            else:
+                self.send_response(200)
+                self.send_header("Content-Type", found[0])
+                self.end_headers()
+                with suppress(OSError):
+                    for part in found[1]:
+                        self.wfile.write(part)
+
+        def log_message(self, *_: object) -> None:
+            """Logs nothing."""
+
+    class Server(ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        daemon_threads = not is_page
+
+    host = f"[{address}]" if ":" in address else address
+    server = Server((address, port), Handler)
+    with serving(server, "http"):
+        yield f"http://{host}:{server.server_address[1]}/"
 
 
 @contextmanager

@@ -23,11 +23,10 @@ from rich.table import Table
 from rich.text import Text
 
 from iocurve.engine.outcome import Live
-from iocurve.foundation.units import format_count, format_latency
-from iocurve.report.progress import AT_KILL, CLIENTS_SHOWN, Progress, StartedPoint, finished_line, whole_seconds
+from iocurve.report.progress import AT_KILL, CLIENTS_SHOWN, Progress, StartedPoint, whole_seconds
 from iocurve.result.summary import Summary
 
-REDRAW_EVERY_S = 0.1
+REDRAW_EVERY_S = 0.25
 SCREEN_EVERY_S = 1.0
 SCREEN_FROM_S = 10.0
 """Least length of a run that takes the whole screen by default."""
@@ -35,11 +34,12 @@ OTHER_LINES = 5
 """Lines of the view above the rates, and below for the cursor."""
 FINISHED_SHOWN = 4
 """Most lines of finished points on the whole screen; they are all printed at the end."""
+ROWS_WITH_FINISHED = 20
+"""Least rows of a terminal that show finished points."""
 BAR_COLUMNS = 32
 CHART_ROWS_MIN = 5
 MESSAGE_BYTES = 400
 EIGHTHS = " ▁▂▃▄▅▆▇█"
-METRICS = {"iops": ("IOPS", format_count), "p50_ns": ("p50", format_latency), "p99_ns": ("p99", format_latency)}
 PAGES = {"r": ("rate", ("iops", "p99_ns")), "l": ("latency", ("p50_ns", "p99_ns")), "c": ("clients", ("iops",))}
 """Pages of the screen by key: the name and the charts."""
 
@@ -64,7 +64,6 @@ class TerminalView(Progress):
         self._console, self._keeps_lines = console or Console(file=sys.stderr), keeps_lines
         self._begun = self._next_draw = clock()
         self._fills_screen, self._page, self._is_paused, self._is_ending = fills_screen, "r", False, False
-        self._finished: list[Text] = []
         self._held: dict[str, tuple[TextIO, io.TextIOWrapper, io.BytesIO]] = {}
         """The streams of the process, those that stand for them, and what was written to these."""
         self._terminal: list[int | list[bytes | int]] | None = None
@@ -111,20 +110,21 @@ class TerminalView(Progress):
 
     def point_finished(self, summary: Summary, disturbance: str | None = None) -> None:
         """Prints a line that stays for the point that was started last; on the whole screen, when that is left."""
-        columns = self.name_columns
-        position = self.end_point()
-        if position and self._keeps_lines:
-            line, state = finished_line(summary, disturbance, columns)
-            self._finished.append(Text.assemble((f"{position}  ", "dim"), line, (state, "red")))
-            if not self._is_full:
-                self._print_finished()
+        super().point_finished(summary, disturbance)
+        if not self._is_full:
+            self._print_finished()
         if not self._is_paused:
             self._display.refresh()
 
     def _print_finished(self) -> None:
-        for line in self._finished:
+        for line in self._finished_lines() if self._keeps_lines else ():
             self._console.print(line, soft_wrap=True, highlight=False)
         self._finished.clear()
+
+    def _finished_lines(self, at_most: int = 0) -> list[Text]:
+        """The lines of the last points, of all of them for 0."""
+        shown = self._finished[-at_most:]
+        return [Text.assemble((f"{position}  ", "dim"), line, (state, "red")) for position, line, state in shown]
 
     # ---- the screen
 
@@ -257,7 +257,7 @@ class TerminalView(Progress):
             Text(self.approached(), "dim"),
         ]
         bottom = [Text(self._last_message(), "yellow"), Text(self.noise(), "dim"), self._key_line()]
-        ended = self._finished[-FINISHED_SHOWN:] if rows >= 20 else []
+        ended = self._finished_lines(FINISHED_SHOWN) if rows >= ROWS_WITH_FINISHED else []
         free = rows - len(top) - len(bottom) - len(ended) - (1 if ended else 0)
         body = []
         if title == "clients":
@@ -272,15 +272,9 @@ class TerminalView(Progress):
     def _charts(self, metrics: Sequence[str], columns: int, rows: int) -> list[Text]:
         """A chart of each metric over time in equal parts of the rows, below its newest, least and largest value."""
         lines: list[Text] = []
-        for metric in metrics:
-            name, form = METRICS[metric]
-            values = self.course(metric)
-            if not values:
-                continue
-            least = min(filter(None, values), default=0)
-            text = f"{name} over time: now {form(values[-1])}, {form(least)} to {form(max(values))}"
-            lines.append(Text(text, "dim"))
-            lines += [Text(line, "cyan") for line in bars(values, columns, max(1, rows // len(metrics) - 1))]
+        for chart in filter(None, map(self.chart, metrics)):
+            lines.append(Text(f"{chart.name} over time: {chart.text}", "dim"))
+            lines += [Text(line, "cyan") for line in bars(chart.values, columns, max(1, rows // len(metrics) - 1))]
         return lines
 
     def _last_message(self) -> str:

@@ -27,6 +27,7 @@ from iocurve.foundation.errors import ResultError, TargetError, option
 from iocurve.foundation.units import capitalised, counted
 from iocurve.machine.files import cache_directory
 from iocurve.report.conditions import conditions, emulation_label, heading, incomplete_reason, setting, targets, tools
+from iocurve.report.progress import NoView, with_observer
 from iocurve.result.document import RESULT_NAME, Result, make_writable, write_atomically
 
 # The libraries that draw take most of a second to load, so only the functions that draw import them.
@@ -140,7 +141,8 @@ def write_parquet(reading: Reading, directory: Path) -> Path:
     return path
 
 
-DOCUMENTS: Mapping[str, Callable[[Reading], str]] = {"report.html": html, "points.csv": points_csv}
+REPORT_NAME = "report.html"
+DOCUMENTS: Mapping[str, Callable[[Reading], str]] = {REPORT_NAME: html, "points.csv": points_csv}
 """The files of a report and the functions that make their text."""
 
 
@@ -225,6 +227,8 @@ class ReportDirectory:
             if reason is not None:
                 result = result.with_note("report_not_written", _named(self.path / name, reason), "error")
                 self._write_result(result)
+            elif name == REPORT_NAME:
+                with_observer(NoView()).report_written(self.path / name)
         self._release()
         return result.with_note("result_not_written", self._failure, "error") if self._failure else result
 

@@ -9,15 +9,20 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
+from importlib.resources import files
+from pathlib import Path
+from threading import Event
 from typing import TextIO
 
 import msgspec
 
 from iocurve.engine.derived import LARGE_BLOCK_BYTES
 from iocurve.engine.outcome import IntervalKind, Live, LiveClient
+from iocurve.foundation.errors import TargetError, option
+from iocurve.foundation.serving import http_served
 from iocurve.foundation.units import (
     MIB,
     SECOND_NS,
@@ -41,6 +46,13 @@ INTERVALS_KEPT = 600
 NOISE_EVERY_S = 1.0
 POINT_COLUMNS_MAX = 37
 """Longer names of points are cut, so that the line of a finished point fits 80 columns."""
+METRICS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "iops": ("IOPS", format_count),
+    "p50_ns": ("p50", format_latency),
+    "p99_ns": ("p99", format_latency),
+}
+"""Charts over time: the metric, its name, and the form of its values."""
+EVENT_EVERY_S = 1.0
 PHASES = {
     "layout": "laying out files",
     "prepare": "preparing",
@@ -88,6 +100,15 @@ class StartedPoint(msgspec.Struct, frozen=True):
         return 1 / self.turn[1]
 
 
+class TimeChart(msgspec.Struct, frozen=True):
+    """A metric over time."""
+
+    name: str
+    values: Sequence[float]
+    text: str
+    """The newest, the least and the largest value."""
+
+
 class View:
     """Observes a run of several points; this one ignores all of it."""
 
@@ -106,6 +127,9 @@ class View:
     def point_finished(self, summary: Summary, disturbance: str | None = None) -> None:
         """The point that was started last has ended; others disturbed it, or did not."""
 
+    def report_written(self, path: Path) -> None:
+        """The report of the run is in this file."""
+
 
 class NoView(View):
     """Shows nothing."""
@@ -121,6 +145,8 @@ class Progress(View):
         self._clock = clock
         self._course: deque[dict[str, IntervalKind]] = deque(maxlen=INTERVALS_KEPT)
         self._intervals, self._interval_s = 0, 1.0
+        self._finished: list[tuple[str, str, str]] = []
+        """Points that have ended and are not shown yet: position, line, and state."""
         self._meter: ProcessorMeter | None = None
         self._sampled, self._sampled_ns, self._noise = 0.0, 0, ""
         self._point: StartedPoint | None = None
@@ -151,9 +177,11 @@ class Progress(View):
             self._course.append(live.operations)
         self._intervals = live.intervals
 
-    def point_finished(self, _summary: Summary, _disturbance: str | None = None) -> None:
-        """Ends the point that was started last."""
-        self.end_point()
+    def point_finished(self, summary: Summary, disturbance: str | None = None) -> None:
+        """Ends the point that was started last, and keeps its line."""
+        columns = self.name_columns
+        if position := self.end_point():
+            self._finished.append((position, *finished_line(summary, disturbance, columns)))
 
     def preparing(self, purpose: str | None) -> None:
         """A load that is not measured runs for the point, until None is given."""
@@ -302,6 +330,15 @@ class Progress(View):
         self._sampled, self._sampled_ns = now, own_ns
         return self._noise
 
+    def chart(self, metric: str) -> TimeChart | None:
+        """A metric of ``METRICS`` over the time of the point; None before the first interval."""
+        name, form = METRICS[metric]
+        if not (values := self.course(metric)):
+            return None
+        least = min(filter(None, values), default=0)
+        text = f"now {form(values[-1])}, {form(least)} to {form(max(values))}"
+        return TimeChart(name, values, text)
+
     def _measured(self) -> tuple[Live, int] | None:
         """The state of the point's own load and its interval; figures of another load would look like the point's."""
         if self._point is None or self._live is None or self._preparation is not None:
@@ -393,11 +430,10 @@ class PlainView(Progress):
 
     def point_finished(self, summary: Summary, disturbance: str | None = None) -> None:
         """Writes the point that was started last."""
-        columns = self.name_columns
-        position = self.end_point()
-        if position and self._keeps_lines:
-            line, state = finished_line(summary, disturbance, columns)
+        super().point_finished(summary, disturbance)
+        for position, line, state in self._finished if self._keeps_lines else ():
             print(f"{position}  {line}{state}", file=self._out, flush=True)
+        self._finished.clear()
 
     def _line(self) -> str:
         if self._point is None:
@@ -437,6 +473,10 @@ class _Together(View):
     def point_finished(self, summary: Summary, disturbance: str | None = None) -> None:
         for view in self._views:
             view.point_finished(summary, disturbance)
+
+    def report_written(self, path: Path) -> None:
+        for view in self._views:
+            view.report_written(path)
 
 
 AT_KILL: list[Callable[[], None]] = []
@@ -490,3 +530,74 @@ def _shown(*, keeps_lines: bool, quiet: bool) -> AbstractContextManager[View]:
     from iocurve.report.live import TerminalView
 
     return TerminalView(keeps_lines=keeps_lines, fills_screen=_FILLS_SCREEN.get())
+
+
+class ServedProgress(Progress):
+    """The progress of a run as a page, its events, and the report at the end.
+
+    The measuring thread makes each event once a second; threads that answer browsers only read it.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(clock)
+        self._next_event = clock()
+        self._event = b""
+        self._report = ""
+        self.ended = Event()
+
+    def update(self, live: Live) -> None:
+        """Makes an event of the state of the engine, unless the last one is too young."""
+        super().update(live)
+        if self._clock() >= self._next_event:
+            self._next_event = self._clock() + EVENT_EVERY_S
+            self._event = b"data: " + msgspec.json.encode(self._state()) + b"\n\n"
+
+    def report_written(self, path: Path) -> None:
+        """Keeps the report for the browsers."""
+        self._report = path.read_text(encoding="utf-8")
+
+    def answer(self, path: str) -> tuple[str, Iterable[bytes]] | None:
+        """Gives the page or its events."""
+        if path == "/":
+            return "text/html; charset=utf-8", [(files(__package__) / "live.html").read_bytes()]
+        return ("text/event-stream", self._events()) if path == "/events" else None
+
+    def _events(self) -> Iterator[bytes]:
+        yield self._event
+        while not self.ended.wait(EVENT_EVERY_S):
+            yield self._event
+        yield b"event: end\ndata: " + msgspec.json.encode(self._report) + b"\n\n"
+
+    def _state(self) -> dict[str, object]:
+        """All that the page shows."""
+        point, left = self._point, self.seconds_left()
+        passed = self._seconds_done + self._clock() - self._started
+        phase = [self.position() if point else "", self.phase(), f"{whole_seconds(left)} left" if left else ""]
+        return {
+            "title": point.title if point else "preparing",
+            "phase": ", ".join(filter(None, phase)),
+            "done": passed / (passed + left) if left else None,
+            "rates": [*self.rates(), *self.latencies()],
+            "approached": self.approached(),
+            "charts": [chart for metric in METRICS if (chart := self.chart(metric))],
+            "clients": self.client_rows(),
+            "finished": [f"{position}  {line}{state}" for position, line, state in self._finished],
+            "noise": self.noise(),
+        }
+
+
+@contextmanager
+def served_progress(port: int) -> Iterator[str]:
+    """Serves a page of the runs that start while the context lasts, on loopback; yields its URL.
+
+    Raises ``TargetError``.
+    """
+    view = ServedProgress()
+    with ExitStack() as stack:
+        try:
+            url = stack.enter_context(http_served(view.answer, "127.0.0.1", port, is_page=True))
+        except OSError as error:
+            raise TargetError(f"{option('serve')} {port}: cannot listen on 127.0.0.1: {error.strerror}") from None
+        stack.callback(view.ended.set)
+        stack.enter_context(observed_by(view))
+        yield url

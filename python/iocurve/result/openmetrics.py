@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack, contextmanager
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from iocurve.foundation.errors import TargetError, option
-from iocurve.foundation.serving import serving
+from iocurve.foundation.serving import http_served
 
 
 def text(metrics: Collector) -> bytes:
@@ -28,39 +26,14 @@ def text(metrics: Collector) -> bytes:
 @contextmanager
 def metrics_server(metrics: Collector, address: str, port: int) -> Iterator[str]:
     """Answers ``GET /metrics`` while the context lasts; yields the URL. Raises ``TargetError``."""
-    try:
-        server = (_Server6 if ":" in address else _MetricsServer)((address, port), _handler(metrics))
-    except OSError as error:
-        raise TargetError(f"{option('metrics')} {port}: cannot listen on {address}: {error.strerror}") from None
-    host = f"[{address}]" if ":" in address else address
-    with serving(server, "metrics"):
-        yield f"http://{host}:{server.server_address[1]}/metrics"
+    with ExitStack() as stack:
+        try:
+            served = http_served(lambda path: _answer(metrics, path), address, port)
+            url = stack.enter_context(served)
+        except OSError as error:
+            raise TargetError(f"{option('metrics')} {port}: cannot listen on {address}: {error.strerror}") from None
+        yield f"{url}metrics"
 
 
-class _MetricsServer(ThreadingHTTPServer):
-    daemon_threads = True
-
-
-class _Server6(_MetricsServer):
-    address_family = socket.AF_INET6
-
-
-def _handler(metrics: Collector) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        timeout = 10
-
-        def do_GET(self) -> None:
-            if self.path.partition("?")[0] != "/metrics":
-                self.send_error(404, "There is only /metrics")
-                return
-            body = text(metrics)
-            self.send_response(200)
-            self.send_header("Content-Type", CONTENT_TYPE_LATEST)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Logs nothing."""
-
-    return Handler
+def _answer(metrics: Collector, path: str) -> tuple[str, list[bytes]] | None:
+    return (CONTENT_TYPE_LATEST, [text(metrics)]) if path == "/metrics" else None
