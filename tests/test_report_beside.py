@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from bench.truth.families import fractional
 from data import synthetic
 from iocurve.analysis import cache_evidence, doubts, gains, published, read
 from iocurve.analysis.headlines import Headline
@@ -31,6 +34,7 @@ from iocurve.result.document import (
 )
 from iocurve.result.reference import Conditions, PublishedFigure, Reference
 from iocurve.result.stats import judged_mean, series_mean
+from iocurve.result.summary import SeriesInterval
 
 VOLUME = "volume:anf-ultra?quota=4TiB"
 
@@ -376,6 +380,28 @@ def test_a_level_that_is_left_is_told_with_its_time() -> None:
         "burst left its level 8 s into the measured time: 10k IOPS before, 4k after; "
         "burst credits that are spent look like this"
     ]
+
+
+def course_of(rates: NDArray[np.float64]) -> list[SeriesInterval]:
+    return [
+        SeriesInterval(0, at, False, at * SECOND_NS, (at + 1) * SECOND_NS, "read", rate, 0.0, 0.0, 0.0)
+        for at, rate in enumerate(rates.tolist())
+    ]
+
+
+def test_a_rate_that_was_measured_too_briefly_for_what_it_shows_is_a_doubt() -> None:
+    chance = np.random.default_rng(1)
+    rates = chance.normal(1000, 10, 100)
+    assert doubts.unsure_text(course_of(rates)) == ""
+    rates[[30, 60]] = 0
+    assert doubts.unsure_text(course_of(rates)) == (
+        "its rate left its level 2 times, too few to know how often it does: measure for at least 150 s more"
+    )
+    assert doubts.unsure_text(course_of(np.linspace(500, 1500, 100))) == (
+        "its rate has no stable mean in this time: measure for at least 100 s more"
+    )
+    slow, _ = fractional(chance, 200, order=0.45, deviation=0.05)
+    assert doubts.unsure_text(course_of(slow)).startswith("its rate wanders the more the longer it runs (long memory)")
 
 
 def test_the_interval_of_a_rate_leaves_out_the_values_that_chose_its_length() -> None:

@@ -1,4 +1,4 @@
-"""How sure a figure is."""
+"""Intervals of means, and when a series has told enough."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def doubts_of(result: Result, families: Sequence[PointFamily]) -> list[str]:
         *_emulation(result),
         *cache_doubts(result),
         *level_doubts(member.point for member in measured),
-        *_few_events(member.point for member in measured),
+        *_unsure_rates(member.point for member in measured),
         *_labels(families, {note.code for note in result.notes}),
         *(f"{text}." for text in _unfinished(result)),
         *_concurrency(measured),
@@ -142,22 +142,31 @@ def level_doubts(points: Iterable[Point]) -> list[str]:
     return [doubt for point in points for doubt in _level_doubts(point)]
 
 
-def _few_events(points: Iterable[Point]) -> list[str]:
-    """Points of one run whose rate has rare events or levels that come back, and too few of them for its interval."""
-    found = []
-    for point in points:
-        course = [] if point.turns else point.course()
-        rates = [one.iops for one in course]
-        if len(rates) < VALUES_MIN:
-            continue
-        interval, missing = mean_interval(rates, 1 - CONFIDENCE), values_missing(rates)
-        if interval.events is not None and missing and interval.half_width > IMPRECISE * fmean(rates):
-            seconds = math.ceil(missing * course[0].length_ns / SECOND_NS)
-            found.append(
-                f"{point.name}: its rate left its level {counted(interval.events, 'time')}, too few to know how often "
-                f"it does: measure for at least {seconds} s more"
-            )
-    return found
+def _unsure_rates(points: Iterable[Point]) -> list[str]:
+    """Points of one run whose rate was measured too briefly for what it shows, or has long memory."""
+    return [f"{point.name}: {text}" for point in points if not point.turns and (text := unsure_text(point.course()))]
+
+
+def unsure_text(course: Sequence[SeriesInterval]) -> str:
+    """Says what a series of rates does not tell well enough, and how much longer to measure; empty where it does."""
+    rates = [one.iops for one in course]
+    if len(rates) < VALUES_MIN or any(map(math.isnan, rates)):
+        return ""
+    interval, missing = mean_interval(rates, 1 - CONFIDENCE), values_missing(rates)
+    if interval.half_width <= IMPRECISE * fmean(rates):
+        return ""
+    more = f"measure for at least {math.ceil(missing * course[0].length_ns / SECOND_NS)} s more"
+    if math.isinf(interval.half_width):
+        return f"its rate has no stable mean in this time: {more}"
+    if interval.events is not None and missing:
+        times = counted(interval.events, "time")
+        return f"its rate left its level {times}, too few to know how often it does: {more}"
+    if interval.wanders:
+        return (
+            "its rate wanders the more the longer it runs (long memory): fewer than 95 of 100 such intervals hold the "
+            "true mean; repeat the run, or measure several times as long"
+        )
+    return ""
 
 
 def _level_doubts(point: Point) -> list[str]:

@@ -268,6 +268,10 @@ ORDERS = {0.1: 1.5, 0.2: 1.5, 0.3: 0.7, 0.4: 0.4, 0.48: 0.2}
 short memory."""
 COMPARED_MEMORY = 5.0
 """Factor on these weights where two runs are compared, set by simulation."""
+STRONG_ORDER = 0.3
+"""Orders of long memory that fewer than 95 % of the intervals hold."""
+WANDERS_MIN = 0.5
+"""Probability of such an order beyond which a series is said to have it."""
 STRONGEST_ORDER = max(ORDERS)
 EXACT = 8
 """Cosine coefficients whose variance is exact; that of the others is the spectral density, less than 1 % off."""
@@ -282,6 +286,8 @@ class MeanInterval(msgspec.Struct, frozen=True):
     """The number of independent values that would tell as much about the mean."""
     events: int | None = None
     """Rare events, or returns to the rarer of two levels, that the series shows; None without such."""
+    wanders: bool = False
+    """The series has long memory of an order from ``STRONG_ORDER``: 95 % are not promised (``docs/truth.md``)."""
 
 
 def mean_interval(values: Sequence[float], tail: float, *, long_memory: float = 1.0) -> MeanInterval:
@@ -295,7 +301,7 @@ def mean_interval(values: Sequence[float], tail: float, *, long_memory: float = 
     wider, events = _with_events(values, tail, found.half_width)
     if wider <= found.half_width:
         return replace(found, events=events)
-    return MeanInterval(wider, max(1.0, found.effective * (found.half_width / wider) ** 2), events)
+    return MeanInterval(wider, max(1.0, found.effective * (found.half_width / wider) ** 2), events, found.wanders)
 
 
 def _mixture_interval(values: Sequence[float], tail: float, long_memory: float) -> MeanInterval:
@@ -314,7 +320,9 @@ def _mixture_interval(values: Sequence[float], tail: float, long_memory: float) 
         for model, spread in zip(table, spreads, strict=True)
     ]
     inflation = math.fsum(chance * model.inflation for chance, model in zip(chances, table, strict=True))
-    return MeanInterval(_quantile(errors, chances, len(powers), tail), len(values) / max(1.0, inflation))
+    strong = math.fsum(chance for chance, model in zip(chances, table, strict=True) if model.order >= STRONG_ORDER)
+    half_width = _quantile(errors, chances, len(powers), tail)
+    return MeanInterval(half_width, len(values) / max(1.0, inflation), wanders=strong > WANDERS_MIN)
 
 
 class _Model(msgspec.Struct, frozen=True):
@@ -322,7 +330,8 @@ class _Model(msgspec.Struct, frozen=True):
 
     is_strongest: bool
     """The strongest dependence of its kind."""
-    has_long_memory: bool
+    order: float
+    """Order of differencing of a model with long memory; 0 for the others."""
     prior: float
     """Logarithm, not normalised."""
     weights: tuple[float, ...]
@@ -350,7 +359,7 @@ def _autoregressive(count: int, correlation: float, share: float) -> _Model:
     prior = math.log(_prior(count, correlation) * (1 if share == 1 else MIXED_WEIGHT))
     inflation = share * _inflation(count, correlation) + 1 - share
     is_strongest = correlation == CORRELATIONS[-1]
-    return _model(prior, variances, inflation, is_strongest=is_strongest, has_long_memory=False)
+    return _model(prior, variances, inflation, is_strongest=is_strongest, order=0.0)
 
 
 def fractional_model(count: int, order: float) -> _Model:
@@ -367,7 +376,7 @@ def fractional_model(count: int, order: float) -> _Model:
     ]
     inflation = 1 + 2 * math.fsum((1 - lag / count) * covariances[lag] for lag in range(1, count))
     prior, is_strongest = math.log(ORDERS[order] * _length_factor(count)), order == STRONGEST_ORDER
-    return _model(prior, variances, inflation, is_strongest=is_strongest, has_long_memory=True)
+    return _model(prior, variances, inflation, is_strongest=is_strongest, order=order)
 
 
 def _length_factor(count: int) -> float:
@@ -375,11 +384,9 @@ def _length_factor(count: int) -> float:
     return math.pow(count / 90, 1.3)
 
 
-def _model(
-    prior: float, variances: Sequence[float], inflation: float, *, is_strongest: bool, has_long_memory: bool
-) -> _Model:
+def _model(prior: float, variances: Sequence[float], inflation: float, *, is_strongest: bool, order: float) -> _Model:
     weights = tuple(1 / variance for variance in variances)
-    return _Model(is_strongest, has_long_memory, prior, weights, math.fsum(map(math.log, variances)), inflation)
+    return _Model(is_strongest, order, prior, weights, math.fsum(map(math.log, variances)), inflation)
 
 
 def _cosine_variance(covariances: Sequence[float], index: int) -> float:
@@ -441,7 +448,7 @@ def _cosine_rows(count: int) -> tuple[array[float], ...]:
 def _posterior(table: Sequence[_Model], spreads: Sequence[float], freedom: int, long_memory: float) -> list[float]:
     """Probabilities of the models; the unknown scale of the series is integrated out."""
     logs = [
-        model.prior + long_memory * model.has_long_memory - (model.log_determinant + freedom * math.log(spread)) / 2
+        model.prior + long_memory * (model.order > 0) - (model.log_determinant + freedom * math.log(spread)) / 2
         for model, spread in zip(table, spreads, strict=True)
     ]
     highest = max(logs)
