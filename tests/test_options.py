@@ -72,6 +72,7 @@ MODES = (
 VALUES = {
     "--bs": "8k",
     "--burst-time": "10s",
+    "--sustained": "10m",
     "--bundle": "written.json",
     "--capacity": "90TiB",
     "--clients": "3",

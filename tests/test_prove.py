@@ -20,7 +20,7 @@ from iocurve.advice.prove import JudgedPromise, Proof, ProofRequest, Prover, int
 from iocurve.cli import commands
 from iocurve.cli.prove import PromiseOptions
 from iocurve.foundation.errors import DialectError
-from iocurve.foundation.units import GIB, KIB, MIB, MILLISECOND_NS, SECOND_NS, TIB
+from iocurve.foundation.units import GIB, KIB, MIB, MILLISECOND_NS, SECOND_NS, TIB, format_duration
 from iocurve.result.document import Point
 from iocurve.targets import target as targets
 
@@ -234,6 +234,47 @@ def test_a_burst_hides_the_baseline() -> None:
     assert "a burst hides the baseline" in found.why
 
 
+def bursting(credits_s: float, seconds: int) -> list[float]:
+    """3,000 IOPS until the credits are spent, then 1,000, over a long run of one value a second."""
+    return [3_000.0 if second < credits_s else 1_000.0 for second in range(seconds)]
+
+
+CONTRACT_IOPS = IOPS.replace(bound=1_500.0, knows_bursts=False)
+
+
+def test_a_contract_that_a_burst_could_keep_only_holds_for_the_time_that_was_seen() -> None:
+    found = judged(run(bursting(60, 6)), promise=CONTRACT_IOPS)
+    assert found.verdict == "cannot_tell"
+    assert "holds for at least 6 s: a longer burst would look the same; --sustained 60m outlasts one" in found.why
+
+
+@pytest.mark.parametrize("credits_s", [60, 600, 3_600])
+def test_a_sustained_promise_is_proven_over_the_credits(credits_s: int) -> None:
+    short, long = run(bursting(credits_s, 6)), run(bursting(credits_s, 2 * credits_s), "long")
+    found = judged(short, long, promise=CONTRACT_IOPS, sustained_s=2.0 * credits_s)
+    assert (found.verdict, found.value, found.points) == ("failed", 1_000.0, ("run", "long"))
+    assert f"it held for {format_duration(credits_s * SECOND_NS)} only, a burst" in found.why
+
+
+def test_a_rate_that_is_sustained_passes() -> None:
+    found = judged(run([1_600.0] * 6), run([1_600.0] * 90, "long"), promise=CONTRACT_IOPS, sustained_s=90.0)
+    assert found.verdict == "passed"
+    assert found.why.endswith("after 1 min; a burst of up to that length would have ended")
+    short = judged(run([1_600.0] * 6), run([1_600.0] * 9, "long"), promise=CONTRACT_IOPS, sustained_s=9.0)
+    assert (short.verdict, short.why) == ("cannot_tell", "--sustained is too short for a verdict")
+
+
+def test_a_baseline_is_seen_once_the_credits_are_spent() -> None:
+    """1,200 IOPS against a baseline of 1,000: 200 a second are beyond it, of 2,000 x 6 credits."""
+    bursts = [one for one in contract().promises if "burst" in one.measure]
+    bursts = [one.replace(burst_iops=3_000.0, baseline_iops=1_000.0, bound=6.0) for one in bursts]
+    promise = IOPS.replace(bound=1_000.0)
+    hidden = judged(run([1_200.0] * 6), promise=promise, others=bursts)
+    assert (hidden.verdict, "a burst hides the baseline" in hidden.why) == ("cannot_tell", True)
+    long = run([1_200.0] * 90, "long")
+    assert judged(run([1_200.0] * 6), long, promise=promise, others=bursts, sustained_s=90.0).verdict == "passed"
+
+
 def test_a_few_slow_intervals_end_no_burst() -> None:
     assert intervals_held([10, 10, 1, 10, 10, 10, 1, 1, 10, 10], 5) == 10
     assert intervals_held([10, 10, 10, 1, 1, 10, 1, 1, 1], 5) == 3
@@ -296,6 +337,8 @@ def test_the_page_for_the_supplier() -> None:
 @pytest.mark.slow
 def test_a_proof_on_the_embedded_volume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--throughput", "1MiB/s", "--kinds", "read", "--size", "8MiB", "--out", str(tmp_path / "out"), "--json"]
-    assert commands.run(["prove", "volume:unlimited", *words]) == 0
-    assert json.loads(capsys.readouterr().out)["verdict"] == "passed"
+    assert commands.run(["prove", "volume:unlimited", *words]) == 5
+    proved = json.loads(capsys.readouterr().out)
+    assert proved["verdict"] == "cannot_tell"
+    assert all("of the promise, holds for at least" in one["why"] for one in proved["judged"])
     assert {path.name for path in (tmp_path / "out").iterdir()} >= {"proof.html", "result.json", "report.html"}

@@ -52,6 +52,8 @@ class Promise(Struct):
     """The rate of a burst."""
     baseline_iops: float | None = None
     """The rate after it."""
+    knows_bursts: bool = True
+    """The source says whether the volume bursts; False of a contract, where credits may hide what is sustained."""
     source: str
 
     @property
@@ -135,7 +137,7 @@ def of_contract(
             for one in _kinds(kinds)
             if bound_ns is not None
         ]
-    return found
+    return [one.replace(knows_bursts=False) if one.is_least else one for one in found]
 
 
 def _kinds(kinds: Sequence[Kind]) -> list[Literal["read", "write"]]:

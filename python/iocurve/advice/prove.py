@@ -23,7 +23,7 @@ from iocurve.analysis.checks import Verdict, judged
 from iocurve.analysis.limit_kinds import is_sure, kind_of
 from iocurve.analysis.limits import verdict_of
 from iocurve.foundation.structs import Struct
-from iocurve.foundation.units import MIB, MICROSECOND_NS, SECOND_NS, counted, format_latency
+from iocurve.foundation.units import MIB, MICROSECOND_NS, SECOND_NS, counted, format_duration, format_latency
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, Keep
 from iocurve.measure.data_set import require_reachable
@@ -142,6 +142,8 @@ class ProofRequest(msgspec.Struct, frozen=True):
     tolerance: float
     burst_s: float
     """Longest time for which a burst is measured."""
+    sustained_s: float = 0.0
+    """Time for which a rate that is kept is measured again, to outlast a burst; 0: it is not."""
     network_bytes_per_s: int | None = None
     """Limit of this client's network, where it is known."""
     overwrite: bool = False
@@ -231,7 +233,8 @@ class Prover(msgspec.Struct):
             best = max(points, key=lambda one: _value_of(promise, one))
             passed = next((one for one in points if self._check(promise, one)[0] == "passed"), None)
             if passed is not None:
-                return self._hidden(self._contradicted(self._found(promise, passed, points), points))
+                found = self._contradicted(self._found(promise, passed, points), points)
+                return self._sustained(found, points, loads)
             grows = bool(before) and _value_of(promise, point) > before * (1 + GROWS)
         found = self._found(promise, best, points)
         if found.verdict == "cannot_tell":
@@ -246,14 +249,65 @@ class Prover(msgspec.Struct):
             return effort
         return replace(effort, precision=effort.precision / 2, longest_ns=effort.longest_ns * LONGER)
 
-    def _hidden(self, found: JudgedPromise) -> JudgedPromise:
+    def _sustained(self, found: JudgedPromise, points: Sequence[Point], loads: Loads) -> JudgedPromise:
+        """A rate that is kept may be that of a burst: it holds for the time in which it was seen, and no longer."""
+        promise, seconds = found.promise, self.request.sustained_s
+        if found.verdict != "passed":
+            return found
+        if seconds:
+            loads.effort = self.request.effort
+            point = loads.for_time(found.depth or DEPTHS[0], seconds)
+            return self._hidden(self._after_burst(found, point), [*points, point])
+        held = f"holds for at least {format_duration(sum(one.summary().window_ns for one in points))}"
+        if promise.knows_bursts:
+            return self._hidden(found.replace(why=f"{found.why}, {held}"), points)
+        why = f"{found.why}, {held}: a longer burst would look the same; --sustained 60m outlasts one"
+        return found.replace(verdict="cannot_tell", why=why)
+
+    def _after_burst(self, found: JudgedPromise, point: Point) -> JudgedPromise:
+        """Judges the rate by the last third of a long run, before which a burst would have ended."""
+        promise, course = found.promise, point.course()
+        unit = MIB if promise.measure == "mib_per_s" else 1
+        rates = [(one.bytes_per_s if unit == MIB else one.iops) / unit for one in course]
+        last = rates[-(len(rates) // 3) :] if len(rates) >= 3 * MEDIAN_OF else []
+        names = (*found.points, point.name)
+        if not last:
+            return found.replace(verdict="cannot_tell", points=names, why="--sustained is too short for a verdict")
+        mean = sample_mean(last)
+        value = Value(mean.mean, mean.low, mean.high)
+        verdict, why = self._compared(promise, value, point)
+        held = intervals_held(rates, self._bound(promise))
+        seen = format_duration(course[-len(last)].start_ns - course[0].start_ns)
+        why = (
+            f"{why}: it held for {format_duration(course[held - 1].end_ns - course[0].start_ns)} only, a burst"
+            if verdict == "failed" and held
+            else f"{why} after {seen}; a burst of up to that length would have ended"
+        )
+        judged = found.replace(verdict=verdict, value=mean.mean, low=value.low, high=value.high, why=why, points=names)
+        return self._excused(judged, point, _thirds(last)) if verdict == "failed" else judged
+
+    def _hidden(self, found: JudgedPromise, points: Sequence[Point]) -> JudgedPromise:
         """A baseline that is exceeded because credits are left has not been seen."""
         promise = found.promise
         bursts = [one for one in self.request.promised.promises if one.measure == "burst_iops"]
         if promise.measure != "iops" or not bursts or (found.value or 0.0) <= promise.bound * CLIENT_MARGIN:
             return found
+        if self._has_spent_credits([one for one in self.campaign.result.points if one.family == BURST] + [*points]):
+            return found
         why = f"{found.why}: a burst hides the baseline; --burst-time must outlast the credits"
         return found.replace(verdict="cannot_tell", why=why)
+
+    def _has_spent_credits(self, points: Sequence[Point]) -> bool:
+        """True if the points did more operations beyond the baseline than there are credits: what is left is no burst.
+
+        Credits are promised as the length of a burst.
+        """
+        lengths = [one for one in self.request.promised.promises if one.measure == "burst_s"]
+        if not lengths:
+            return False
+        rate, baseline = lengths[0].burst_iops or 0.0, lengths[0].baseline_iops or 0.0
+        spent = sum((one.summary().iops - baseline) * one.summary().window_ns / SECOND_NS for one in points)
+        return spent > (rate - baseline) * lengths[0].bound
 
     def _excused(self, found: JudgedPromise, point: Point, runs: Sequence[float]) -> JudgedPromise:
         """A promise that seems to be broken cannot be told where the client or this machine may be why."""

@@ -290,7 +290,7 @@ OPTION_GROUPS = {
     "Load": "workload iodepth iodepth-max numjobs size runtime ramp short full quick scale points",
     "Data safety": "create overwrite read-only resume keep-data",
     "Access": "allow secure-ports no-root-squash all-squash anonuid anongid suid dev async",
-    "Precision": "precision repeats rounds runs margin patience tolerance burst-time no-probe",
+    "Precision": "precision repeats rounds runs margin patience tolerance burst-time sustained no-probe",
     "Many machines": "clients on hosts ssh remote-dir tls allow-missing on-loss",
     "Connections": "listen address port max-connections metrics-address",
     "Faults": "fault fault-seed fault-log",

@@ -97,6 +97,21 @@ class PromiseOptions:
 PROMISES = PromiseOptions()
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class BurstOptions:
+    """The times that tell a sustained rate from a burst."""
+
+    burst_time: TimeNs = 120 * SECOND_NS
+    """Longest time for which a burst is measured; a longer one cannot be told, unless it ends before."""
+    sustained: TimeNs | None = None
+    """Measure each rate that is kept again for this long and judge its last third, to outlast a burst: 60m. Without it
+    the rate of a contract only "holds for at least" the time in which it was seen."""
+
+
+BURSTS = BurstOptions()
+
+
 def prove(
     target: TargetText,
     /,
@@ -104,7 +119,7 @@ def prove(
     promised: PromiseOptions = PROMISES,
     size: SizeBytes = 256 * MIB,
     tolerance: Ratio = 0.02,
-    burst_time: TimeNs = 120 * SECOND_NS,
+    bursts: BurstOptions = BURSTS,
     vm: str | None = None,
     out: Path = Path("iocurve-proof"),
     files: FileOptions = FILES,
@@ -121,8 +136,6 @@ def prove(
         Data set, all files together.
     tolerance
         A promise is kept if the value misses it by no more than this.
-    burst_time
-        Longest time for which a burst is measured; a longer one cannot be told, unless it ends before.
     vm
         Size of this machine, e.g. D32s_v5: a promise beyond its network cannot be told.
     out
@@ -139,7 +152,8 @@ def prove(
         promised=promised.promised(),
         size_bytes=size,
         tolerance=tolerance,
-        burst_s=burst_time / SECOND_NS,
+        burst_s=bursts.burst_time / SECOND_NS,
+        sustained_s=(bursts.sustained or 0) / SECOND_NS,
         network_bytes_per_s=network,
         overwrite=files.overwrite,
     )
