@@ -57,10 +57,10 @@ VOLUME = (ROOT, lookup(b"vol"))
 WORKS = (*VOLUME, TYPE)
 PER_CALL = 20
 ATTACK_S = 3.0
-"""How long an attack goes on that has no number of calls."""
+"""Length of an attack that has no number of calls."""
 QUIET_S = 1.0
 RATIO_MAX = 3.0
-"""What a bystander's p99 may become under attack."""
+"""The p99 that a bystander may have under attack."""
 SAMPLES_MIN = 300
 """Calls of each kind that a p99 takes."""
 STOP_S = 30

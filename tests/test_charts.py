@@ -144,9 +144,10 @@ def test_the_limit_is_a_line_over_time_as_well() -> None:
 
 @cases("report/lower_limit")
 def test_the_lower_of_both_limits_holds(
-    target: TargetFacts, unit: str, block_bytes: int, caps: list[tuple[float, str]]
+    target: dict[str, Any], unit: str, block_bytes: int, caps: list[list[Any]]
 ) -> None:
-    assert [(cap.value, cap.label) for cap in charts.caps({"volume": target}, unit, block_bytes)] == caps
+    facts = {"volume": TargetFacts.from_builtins(target)}
+    assert [[cap.value, cap.label] for cap in charts.caps(facts, unit, block_bytes)] == caps
 
 
 def test_different_limits_of_several_targets_are_named() -> None:
