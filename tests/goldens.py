@@ -41,6 +41,11 @@ def expected(name: str, text: str) -> None:
     compare(DATA / f"golden/{name}.txt", text)
 
 
+def matches(name: str, found: Any) -> None:
+    """Checks that ``tests/data/golden/NAME.json`` contains ``found``."""
+    compare(DATA / f"golden/{name}.json", json.dumps(document(found), indent=1, ensure_ascii=False) + "\n")
+
+
 def data(name: str) -> str:
     """An input that is a file of ``tests/data``."""
     return (DATA / name).read_text(encoding="utf-8")

@@ -19,11 +19,11 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
-from inline_snapshot import snapshot
 from msgspec.structs import replace
 from rich.console import Console
 
 from data import synthetic
+from goldens import matches
 from iocurve.analysis import read
 from iocurve.engine.outcome import IntervalKind, Live, LiveClient
 from iocurve.foundation.errors import TargetError
@@ -103,12 +103,7 @@ def test_without_a_terminal_a_plain_line_comes_every_five_seconds() -> None:
     for _ in range(9):
         clock.now += 1
         view.update(running(SECOND_NS, 59_000))
-    assert out.getvalue().splitlines() == snapshot(
-        [
-            "point 1 of 2 (20 s left), first, laying out files: 64 MiB of 256 MiB",
-            "point 1 of 2 (15 s left), first, running, 1.0 s; read 59k IOPS 230.5 MiB/s p50 118 µs p99 420 µs",
-        ]
-    )
+    matches("console/without_a_terminal_a_plain_line_comes", out.getvalue().splitlines())
 
 
 def test_a_load_that_prepares_a_point_is_named_and_shows_no_figures() -> None:
@@ -129,14 +124,7 @@ def test_a_load_that_prepares_a_point_is_named_and_shows_no_figures() -> None:
     update(running(SECOND_NS, 170))
     view.preparing("looking whether caches answer")
     update(running(SECOND_NS, 170))
-    assert out.getvalue().splitlines() == snapshot(
-        [
-            "point, turn 2 of 4 (34 s left), filling caches: laying out files: 64 MiB of 256 MiB",
-            "point, turn 2 of 4 (36 s left), filling caches, 1.0 s",
-            "point, turn 2 of 4 (54 s left), running, 1.0 s; read 59k IOPS 230.5 MiB/s p50 118 µs p99 420 µs",
-            "looking whether caches answer, 1.0 s",
-        ]
-    )
+    matches("console/a_load_that_prepares_a_point_is_named", out.getvalue().splitlines())
 
 
 def test_a_finished_point_leaves_a_line() -> None:
@@ -146,12 +134,7 @@ def test_a_finished_point_leaves_a_line() -> None:
     for index in (0, 5):
         view.point_started(StartedPoint(index, 26, points[index].name, 2.0))
         view.point_finished(points[index].summary())
-    assert out.getvalue().splitlines() == snapshot(
-        [
-            " 1/26  4 KiB, 100 % reads           118k IOPS  p99 1.5 ms",
-            " 6/26  64 KiB, 100 % reads          512 MiB/s  p99 21.6 ms",
-        ]
-    )
+    matches("console/a_finished_point_leaves_a_line", out.getvalue().splitlines())
 
 
 def test_a_point_that_measured_nothing_says_so() -> None:
@@ -204,12 +187,7 @@ def test_a_point_that_is_measured_again_says_so_and_its_line_is_aligned_and_mark
     view.point_started(StartedPoint(0, 3, point.name, 2.0, is_again=True, name_columns=30))
     view.update(running(SECOND_NS, 0))
     view.point_finished(point.summary(), "other processes used 48% of the processors")
-    assert out.getvalue().splitlines() == snapshot(
-        [
-            "point 1 of 3 (6 s left), 4 KiB, 100 % reads, again (disturbed), running, 1.0 s; read no operations",
-            "1/3  4 KiB, 100 % reads               118k IOPS  p99 1.5 ms  disturbed",
-        ]
-    )
+    matches("console/a_point_that_is_measured_again_says_so", out.getvalue().splitlines())
 
 
 def test_the_line_of_a_finished_point_fits_80_columns() -> None:
@@ -251,14 +229,7 @@ def test_the_table_has_every_point_and_what_limited_it() -> None:
     out = console(width=130)
     envelope = synthetic.envelope()
     out.print(result_table(read(envelope.replace(points=envelope.points[4:6]))))
-    assert [line.rstrip() for line in text(out).splitlines()] == snapshot(
-        [
-            "point                 IOPS  MiB/s     mean      p50      p99    p99.9   in flight  limited by",
-            "4 KiB, 0 % reads     64.9k  253.5   986 µs   852 µs  2.73 ms  2.73 ms  64.0 of 64  depth (possible)",
-            "",
-            "64 KiB, 100 % reads  8.19k  512.0  7.81 ms  6.75 ms  21.6 ms  21.6 ms  64.0 of 64  MiB/s limit (certain)",
-        ]
-    )
+    matches("console/the_table_has_every_point", [line.rstrip() for line in text(out).splitlines()])
 
 
 def test_the_table_keeps_all_columns_at_120() -> None:
@@ -275,19 +246,7 @@ def test_the_table_keeps_all_columns_at_120() -> None:
 def test_an_empty_result_has_an_empty_table() -> None:
     out = console()
     out.print(result_table(read(synthetic.result([]))))
-    assert text(out).split() == [
-        "point",
-        "IOPS",
-        "MiB/s",
-        "mean",
-        "p50",
-        "p99",
-        "p99.9",
-        "in",
-        "flight",
-        "limited",
-        "by",
-    ]
+    matches("console/an_empty_result_has_an_empty_table", text(out).split())
 
 
 def test_a_narrow_table_keeps_the_columns_that_matter() -> None:
@@ -346,34 +305,7 @@ def test_the_screen_has_rates_charts_and_keys_in_exactly_its_lines(monkeypatch: 
     clock = Clock()
     view, out = full_view(clock, caps=(Cap(scope="volume", quantity="iops", value=40_000),))
     monkeypatch.setattr(view, "noise", lambda: "processors 61 % busy, other programs and local servers 3 %")
-    assert on_screen(view, out) == snapshot(
-        [
-            "4 KiB reads",
-            "━━━━━━━━━━━━━━━━                  30 s left",
-            "running, 30.0 s",
-            "read                    30k IOPS     117.2 MiB/s   p50   118 µs   p99   420 µs",
-            "75 % of the target's IOPS limit",
-            "IOPS over time: now 30k, 1k to 30k",
-            "                         ▁▂▄▆█",
-            "                     ▁▃▅▇█████",
-            "                 ▂▃▅▇█████████",
-            "             ▂▄▆██████████████",
-            "        ▁▃▅▆██████████████████",
-            "    ▁▃▅▇██████████████████████",
-            "▂▄▆▇██████████████████████████",
-            "p99 over time: now 420 µs, 420 µs to 420 µs",
-            "██████████████████████████████",
-            "██████████████████████████████",
-            "██████████████████████████████",
-            "██████████████████████████████",
-            "██████████████████████████████",
-            "██████████████████████████████",
-            "██████████████████████████████",
-            "",
-            "processors 61 % busy, other programs and local servers 3 %",
-            " r rate · l latency · c clients · p pause · q end",
-        ]
-    )
+    matches("console/the_screen_has_rates_charts_and_keys", on_screen(view, out))
 
 
 def test_keys_choose_what_is_shown_and_pause_it() -> None:
@@ -534,16 +466,7 @@ def test_a_file_gets_the_output_while_the_terminal_shows_the_view(tmp_path: Path
 
 
 def test_the_live_view_has_a_row_for_each_of_a_few_clients() -> None:
-    assert live_lines(clients(3))[1:] == snapshot(
-        [
-            "point",
-            "  running, 1.0 s",
-            "  read                    59k IOPS     230.5 MiB/s   p50   118 µs   p99   420 µs",
-            "  vm0                      1k IOPS       0.0 MiB/s",
-            "  vm1                      1k IOPS       1.0 MiB/s",
-            "  vm2                      1k IOPS       2.0 MiB/s",
-        ]
-    )
+    matches("console/the_live_view_has_a_row_for_each_of_a_few", live_lines(clients(3))[1:])
 
 
 def test_of_many_clients_the_lost_and_the_slowest_are_shown_and_the_rest_counted() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from data import synthetic
 from data.synthetic import interval, kind, outcome, plan, result, worker_outcome, worker_plan
+from goldens import matches
 from iocurve.cli.commands import run
 from iocurve.engine.outcome import GroupInterval, IntervalKind, IntervalOutcome, KindOutcome, Outcome, WorkerOutcome
 from iocurve.foundation.errors import ResultError
@@ -101,13 +102,10 @@ def test_joined_intervals_have_the_sums_of_all_and_no_percentiles() -> None:
 
 def test_the_ramp_is_not_joined_with_what_is_measured() -> None:
     intervals = [one.replace(ramp=one.index < 5) for one in seconds(6)]
-    assert [(one.index, one.joined, one.ramp) for one in joined(intervals, 2)] == [
-        (0, 1, True),
-        (1, 1, True),
-        (2, 2, True),
-        (4, 1, True),
-        (4, 2, False),
-    ]
+    matches(
+        "course/the_ramp_is_not_joined_with_what_is_measured",
+        [(one.index, one.joined, one.ramp) for one in joined(intervals, 2)],
+    )
 
 
 def test_the_statistics_of_a_long_run_are_over_intervals_of_one_length() -> None:
@@ -236,12 +234,10 @@ def test_a_series_at_longer_intervals_has_their_means_and_extremes(
     printed = capsys.readouterr()
     assert printed.err.startswith("info: 4 lines without percentiles: a result keeps those of each of its intervals")
     rows = [json.loads(line) for line in printed.out.splitlines()]
-    assert [(row["start_s"], row["end_s"], row["iops"]) for row in rows] == [
-        (0.0, 6.0, 100.0),
-        (6.0, 12.0, 100.0),
-        (12.0, 18.0, 100.0),
-        (18.0, 20.0, 100.0),
-    ]
+    matches(
+        "course/a_series_at_longer_intervals_has_their_means",
+        [(row["start_s"], row["end_s"], row["iops"]) for row in rows],
+    )
     assert (rows[0]["mean_us"], rows[0]["max_us"], rows[0]["p99_us"]) == (450.0, 2800.0, None)
 
 

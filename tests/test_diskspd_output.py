@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from diskspd_stats import BUSY, ONE_PROCESSOR, START, mixed, row, stats
-from goldens import present
+from goldens import expected, matches, present
 from iocurve.dialects.diskspd import command as diskspd
 from iocurve.dialects.diskspd.output.profile_text import profile_text
 from iocurve.dialects.diskspd.output.span_stats import READS, SpanStats, TargetStats, iops_deviation
@@ -77,12 +77,7 @@ def test_latencies_are_in_ms_and_missing_ones_are_not_available() -> None:
     assert f"     0 |{cells}" in lines
     assert "total:           2097152 |           10 |       0.02 |       0.08 |    0.000 |       N/A" in lines
     chart = lines[lines.index("Total latency distribution:") + 1 :]
-    assert chart[:4] == [
-        "  %-ile |  Read (ms) | Write (ms) | Total (ms)",
-        "----------------------------------------------",
-        "    min |      1.000 |        N/A |      1.000",
-        "   25th |      2.001 |        N/A |      2.001",
-    ]
+    matches("diskspd_output/latencies_are_in_ms_and_missing_ones", chart[:4])
     names = "min 25th 50th 75th 90th 95th 99th 3-nines 4-nines 5-nines 6-nines 7-nines 8-nines 9-nines max"
     assert [line.partition("|")[0].strip() for line in chart[2:]] == names.split()
     assert chart[-1] == "    max |      6.000 |        N/A |      6.000"
@@ -164,14 +159,7 @@ def test_several_time_spans_are_added_up() -> None:
 
 def test_a_profile_has_the_lines_that_diskspd_prints() -> None:
     text = profile_text(Profile(time_spans=[TimeSpan(targets=[TargetParameters()])]))
-    assert text == (
-        "\nCommand Line: \n\nInput parameters:\n\n"
-        "\ttimespan:   1\n\t-------------\n\tduration: 10s\n\twarm up time: 5s\n\tcool down time: 0s\n"
-        "\trandom seed: 0\n\tpath: ''\n\t\tthink time: 0ms\n\t\tburst size: 0\n\t\tusing software cache\n"
-        "\t\tusing hardware write cache, writethrough off\n\t\tperforming read test\n\t\tblock size: 64KiB\n"
-        "\t\tusing sequential I/O (stride: 64KiB)\n\t\tnumber of outstanding I/O operations per thread: 2\n"
-        "\t\tthreads per file: 1\n\t\tusing I/O Completion Ports\n\t\tIO priority: normal\n\n"
-    )
+    expected("diskspd_output/a_profile_has_the_lines_that_diskspd_prints", text)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 
 import composed_hosts as composed
 from bench.servers import Server
-from goldens import Golden, cases, present, rows
+from goldens import Golden, cases, matches, present, rows
 from iocurve.advice.doctor import fixes, gain
 from iocurve.advice.doctor import host as hosts
 from iocurve.advice.doctor.bundle import bundle
@@ -89,14 +89,7 @@ def test_the_scenarios_of_shared_connections_are_told_apart() -> None:
         make.__name__: row_of(examined(make()), "nfs.nconnect_shared", "/mnt/b").found
         for make in (composed.scenario_1, composed.scenario_2, composed.scenario_3)
     }
-    assert told == {
-        "scenario_1": "has 1 connection; shares with no other mount; scenario 1: each storage account has its private "
-        "endpoint, and its own setting",
-        "scenario_2": "has 4 connections; /etc/fstab asks for 1; shares with /mnt/a; scenario 2: a public endpoint, "
-        "where separate settings may not last",
-        "scenario_3": "has 4 connections; shares with /mnt/a, /mnt/c; scenario 3: several shares of one storage "
-        "account over its private endpoint, which share",
-    }
+    matches("doctor/the_scenarios_of_shared_connections_are_told", told)
 
 
 def test_a_mount_that_lost_its_nconnect_is_found_by_the_connections_of_the_first() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fio_machine import HeldMachine
-from goldens import Golden, cases
+from goldens import Golden, cases, matches
 from iocurve.dialects.fio.command import DIALECT, parsed, read_command
 from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.read.options import OPTIONS
@@ -57,37 +57,22 @@ def codes(result: FioCommand) -> list[str]:
 
 def test_all_errors_of_a_file_at_once(tmp_path: Path) -> None:
     text = "[global]\nsize=abc\n  iodpeth=4\n[a]\nrw=raed\nverify=crc33 ; why\nBS=4k\nnumjobs\n[b\nx=1\n[c]\nfoo\n"
-    assert file_errors(tmp_path, text) == [
-        "job.fio:2:6: 'abc' is not a size such as 64k or 30g",
-        "job.fio:3:3: unknown option 'iodpeth' (Did you mean iodepth?)",
-        "job.fio:5:4: rw takes read, write, trim, rw, readwrite, trimwrite, randread, randwrite, randtrim, randrw or "
-        "randtrimwrite, not 'raed'; did you mean read?",
-        "job.fio:6:8: verify takes 0, none, md5, crc7, crc16, crc32, crc32c, crc32c-intel, crc64, xxhash, sha1, "
-        "sha256, sha512, sha3-224, sha3-256, sha3-384, sha3-512, meta, pattern, pattern_hdr or null, not 'crc33'; did "
-        "you mean crc32?",
-        "job.fio:7:1: unknown option 'BS' (Did you mean bs? Option names are lower case)",
-        "job.fio:8:1: numjobs needs a value (write numjobs=…)",
-        "job.fio:9:1: '[b' opens a section but has no ']' (write [b])",
-        "job.fio:12:1: unknown option 'foo'",
-    ]
+    matches("fio_errors/all_errors_of_a_file_at_once", file_errors(tmp_path, text))
 
 
 def test_all_errors_of_a_command_line_at_once() -> None:
-    assert errors(
-        "--name=a", "--idepth", "--ioengine=libaoi", "--output-format=xml", "--latency-log=x", "--direct", "--rw=read"
-    ) == [
-        "command line, argument 2 (--idepth): unknown option '--idepth' (Did you mean iodepth?)",
-        "command line, argument 3 (--ioengine=libaoi): unknown ioengine 'libaoi'; did you mean libaio? "
-        "Supported: psync, sync, vsync, "
-        "pvsync, pvsync2, libaio, posixaio, io_uring, mmap, null, nfs, filecreate, filestat, filedelete, dircreate, "
-        "dirstat, dirdelete, falloc or ftruncate",
-        "command line, argument 4 (--output-format=xml): unknown output format 'xml'; "
-        "--output-format takes normal, terse, json and json+",
-        "command line, argument 5 (--latency-log=x): --latency-log is not supported "
-        "(fio itself refuses it; write_lat_log= in a job "
-        "writes a latency log)",
-        "command line, argument 6 (--direct): --direct needs a value (write --direct=1)",
-    ]
+    matches(
+        "fio_errors/all_errors_of_a_command_line_at_once",
+        errors(
+            "--name=a",
+            "--idepth",
+            "--ioengine=libaoi",
+            "--output-format=xml",
+            "--latency-log=x",
+            "--direct",
+            "--rw=read",
+        ),
+    )
 
 
 @cases("fio/grammar")

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from data import synthetic
 from fio_machine import HeldMachine
-from goldens import cases, expected
+from goldens import cases, expected, matches
 from iocurve.dialects.fio.command import read_command
 from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.output.disk_util import DiskWatch
@@ -80,19 +80,7 @@ def test_top_says_whose_form_and_who_measured() -> None:
 
 
 def test_options_are_as_written_and_always_name_direction_and_depth() -> None:
-    assert grouped_json()["jobs"][0]["job options"] == {
-        "rw": "randrw",
-        "iodepth": "8",
-        "name": "a",
-        "size": "1m",
-        "rwmixread": "80",
-        "ioengine": "libaio",
-        "direct": "1",
-        "numjobs": "2",
-        "runtime": "2",
-        "description": "mixed",
-        "percentile_list": "50:99.9",
-    }
+    matches("fio_output/options_are_as_written_and_always_name", grouped_json()["jobs"][0]["job options"])
     prepared = fio("--size=1m --name=a")
     job = json.loads(render_json(prepared, measured(prepared, fio_job(0))))["jobs"][0]
     assert job["job options"] == {"rw": "read", "iodepth": "1", "name": "a"}
@@ -154,14 +142,7 @@ def test_latency_is_slat_and_clat_where_it_was_taken_apart() -> None:
     assert {name: share for name, share in job["latency_us"].items() if share} == {"4": 100.0}
     lines = render(prepared, result).splitlines()
     start = lines.index("    slat (nsec): min=2000, max=2000, avg=2000.00, stdev=0.00")
-    assert lines[start + 1 : start + 7] == [
-        "    clat (nsec): min=3000, max=3000, avg=3000.00, stdev=0.00",
-        "     lat (nsec): min=5000, max=5000, avg=5000.00, stdev=0.00",
-        "    slat percentiles (nsec):",
-        "     | 50.00th=[ 2000]",
-        "    clat percentiles (nsec):",
-        "     | 50.00th=[ 3000]",
-    ]
+    matches("fio_output/latency_is_slat_and_clat_where_it_was_taken", lines[start + 1 : start + 7])
     terse = lines[-1].split(";")
     assert (terse[9:13], terse[13:17]) == (
         ["2", "2", "2.000000", "0.000000"],
@@ -303,15 +284,7 @@ def test_a_steady_state_is_told_as_fio_tells_it() -> None:
     prepared = fio("--name=a --size=1m --ss=iops_slope:0.3% --ss_dur=2 --time_based --runtime=9")
     result = measured(prepared, fio_job(0).replace(steady_state=STEADY))
     [job] = json.loads(render_json(prepared, result))["jobs"]
-    assert job["steadystate"] == {
-        "ss": "iops_slope:0.300000%",
-        "duration": 2,
-        "attained": 1,
-        "criterion": "0.125000%",
-        "max_deviation": 2.0,
-        "slope": 0.5,
-        "data": {"bw_mean": 1646592, "iops_mean": 402, "iops": [400, 404], "bw": [1638400, 1654784]},
-    }
+    matches("fio_output/a_steady_state_is_told_as_fio_tells", job["steadystate"])
     line = "  steadystate  : attained=yes, bw=1608KiB/s (1647kB/s), iops=402, iops slope=0.125%"
     assert line in render(prepared, result).splitlines()
 
@@ -365,12 +338,10 @@ def test_a_depth_that_was_found_is_told_with_its_latency() -> None:
     prepared = fio(f"--name=a --size=1m {options}")
     result = measured(prepared, fio_job(0).replace(latency_depth=3))
     [job] = json.loads(render_json(prepared, result))["jobs"]
-    assert {name: job[f"latency_{name}"] for name in ("target", "window", "percentile", "depth")} == {
-        "target": 500_000,
-        "window": 100_000,
-        "percentile": 90.0,
-        "depth": 3,
-    }
+    matches(
+        "fio_output/a_depth_that_was_found_is_told",
+        {name: job[f"latency_{name}"] for name in ("target", "window", "percentile", "depth")},
+    )
     line = "     latency   : target=500000, window=100000, percentile=90.00%, depth=3"
     assert line in render(prepared, result).splitlines()
 
@@ -388,15 +359,7 @@ def test_disks_are_those_below_the_files_and_their_counters_are_differences(tmp_
     watch.end()
     (use,) = watch.uses()
     assert (use.name, use.util_percent) == ("sdx", 0.0)
-    assert use.counts == {
-        "read_ios": 100,
-        "write_ios": 400,
-        "read_merges": 1,
-        "write_merges": 2,
-        "read_ticks": 50,
-        "write_ticks": 70,
-        "in_queue": 120,
-    }
+    matches("fio_output/disks_are_those_below_the_files", use.counts)
     prepared = fio(GROUPED)
     assert prepared.disks.uses() == []
     prepared = replace(prepared, disks=watch)

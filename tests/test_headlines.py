@@ -6,7 +6,7 @@ import pytest
 
 from data import synthetic
 from data.synthetic import capped, kind, outcome, plan, spread, worker_outcome, worker_plan
-from goldens import cases
+from goldens import cases, matches
 from iocurve.analysis import read
 from iocurve.analysis.headlines import mark_of
 from iocurve.analysis.load_names import load_name, rate_unit
@@ -136,13 +136,7 @@ def test_many_jobs_show_the_best_ones_and_long_lists_of_jobs_are_cut() -> None:
         for number in range(1, 7)
     ]
     shown = tiles(synthetic.result([point("jobs", *crowd, *alone)], kind="fio"))
-    assert [(value, what) for value, _, what, _ in shown] == [
-        ("6k", "job0 and 5 more jobs: 4 KiB random reads"),
-        ("1k", "alone1: 4 KiB random reads"),
-        ("2k", "alone2: 4 KiB random reads"),
-        ("3k", "alone3: 4 KiB random reads"),
-        ("6k", "alone6: 4 KiB random reads"),
-    ]
+    matches("headlines/many_jobs_show_the_best_ones_and_long_lists", [(value, what) for value, _, what, _ in shown])
 
 
 # ---- scenarios
@@ -172,22 +166,7 @@ def disks() -> Result:
 
 
 def test_a_scenario_of_single_loads_has_one_headline_for_each() -> None:
-    assert tiles(disks()) == [
-        ("12.8k", "IOPS", "8 KiB random writes, no cache", "100 MiB/s · p50 40 ms · p99 128 ms"),
-        ("77k", "IOPS", "4 KiB random reads, warm cache", "301 MiB/s · p50 6 ms · p99 19.2 ms"),
-        (
-            "89.9k",
-            "IOPS",
-            "4 KiB random reads and writes, warm cache",
-            "77.1k reads, p99 19.2 ms · 12.8k writes, p99 3.2 ms",
-        ),
-        (
-            "646",
-            "MiB/s",
-            "64 KiB random reads and writes, warm cache",
-            "462 MiB/s reads, p99 192 ms · 183 MiB/s writes, p99 544 ms",
-        ),
-    ]
+    matches("headlines/a_scenario_of_single_loads_has_one_headline", tiles(disks()))
 
 
 def six_loads(*figures: PublishedFigure) -> Result:
@@ -222,13 +201,7 @@ def _shared(name: str, block_bytes: int, kinds: dict[str, int]) -> Worker:
 
 
 def test_of_many_loads_the_best_are_shown_in_the_order_of_measurement() -> None:
-    assert tiles(six_loads()) == [
-        ("65k", "IOPS", "8 KiB random reads", "depth 384 · 508 MiB/s · p50 5.11 ms · p99 16.3 ms"),
-        ("56k", "IOPS", "8 KiB random writes", "438 MiB/s · p50 1 ms · p99 3.2 ms"),
-        ("500", "MiB/s", "64 KiB sequential reads", "p50 1 ms · p99 3.2 ms"),
-        ("431", "MiB/s", "64 KiB sequential writes", "p50 1 ms · p99 3.2 ms"),
-        ("610", "µs", "p50 of 8 KiB random reads at depth 12", "p99 1.95 ms"),
-    ]
+    matches("headlines/of_many_loads_the_best_are_shown", tiles(six_loads()))
 
 
 def test_loads_of_the_document_go_first() -> None:
@@ -239,13 +212,7 @@ def test_loads_of_the_document_go_first() -> None:
             PublishedFigure(family="sequential-mix", kind="read", unit="MiB/s", value=2_000),
         )
     )
-    assert [(value, unit, what) for value, unit, what, _ in shown] == [
-        ("64k", "IOPS", "8 KiB random reads"),
-        ("500", "MiB/s", "64 KiB sequential reads"),
-        ("438", "MiB/s", "64 KiB sequential, 50 % reads"),
-        ("60k", "IOPS", "8 KiB random, 50 % reads"),
-        ("610", "µs", "p50 of 8 KiB random reads at depth 12"),
-    ]
+    matches("headlines/loads_of_the_document_go_first", [(value, unit, what) for value, unit, what, _ in shown])
 
 
 # ---- searches
@@ -274,13 +241,7 @@ def knee() -> Result:
 
 
 def test_a_knee_has_its_findings_with_their_intervals_and_no_terms_of_the_law() -> None:
-    assert tiles(knee()) == [
-        ("6.09", "in flight", "knee", "4 KiB random reads · 95 %: 5.74 to 6.45 in flight"),
-        ("57.2k", "IOPS", "load at the knee", "4 KiB random reads · 95 %: 55k to 59.5k IOPS"),
-        ("108", "µs", "latency at the knee", "4 KiB random reads · 95 %: 104 to 112 µs"),
-        ("131k", "IOPS", "capacity", "4 KiB random reads · 95 %: 130k to 132k IOPS"),
-        ("46.5", "µs", "unloaded latency", "4 KiB random reads · 95 %: 43.9 to 49.2 µs"),
-    ]
+    matches("headlines/a_knee_has_its_findings_with_their_intervals", tiles(knee()))
 
 
 @cases("report/bounds")

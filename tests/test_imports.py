@@ -11,7 +11,7 @@ import pytest
 
 from data import synthetic
 from diskspd_stats import BUSY, ONE_PROCESSOR, START, did, row, stats
-from goldens import data
+from goldens import data, matches
 from iocurve.analysis import read
 from iocurve.cli.commands import run
 from iocurve.dialects.diskspd.output.span_stats import SpanStats
@@ -98,32 +98,7 @@ def only(result: Result) -> Point:
 def test_fio_json_gives_the_values_that_it_states(tmp_path: Path) -> None:
     result = imported(tmp_path, fio_document())
     point = only(result)
-    assert point.figures.to_builtins() == {
-        "operations": 1000,
-        "bytes": 8_192_000,
-        "errors": 0,
-        "short": None,
-        "drained": None,
-        "unfinished": None,
-        "missed": None,
-        "iops": 500.0,
-        "mib_per_s": 3.90625,
-        "min_us": 91.0,
-        "mean_us": 120.0,
-        "p50_us": 100.352,
-        "p90_us": None,
-        "p95_us": None,
-        "p99_us": 103.936,
-        "p99_9_us": 2007.04,
-        "p99_99_us": None,
-        "max_us": 2011.0,
-        "iops_low": None,
-        "iops_high": None,
-        "cpu_us_per_operation": 120.0,
-        "concurrency_achieved": 0.06,
-        "limited_by": "unknown",
-        "limited_by_confidence": "none",
-    }
+    matches("imports/fio_json_gives_the_values_that_it_states", point.figures.to_builtins())
     assert point.axes == {"kind": "read", "order": "random", "block_bytes": 8192, "depth": 32}
     assert (point.name, point.family) == ("job", "8 KiB random reads by depth")
     assert (result.kind, result.host, result.target.address) == ("imported", None, "/dev/sdb")
@@ -302,13 +277,7 @@ def test_vdbench_gives_a_point_for_each_run(tmp_path: Path) -> None:
     assert found.p90_us == pytest.approx(2000, rel=0.001)
     assert first.kind_figures["read"].iops == 757.5
     assert first.kind_figures["write"].mean_us == 1300.0
-    assert first.axes == {
-        "kind": "mixed",
-        "order": "random",
-        "block_bytes": 4096,
-        "read_percent": 75,
-        "depth": 2,
-    }
+    matches("imports/vdbench_gives_a_point_for_each_run", first.axes)
     assert [(one.start_ns, one.iops) for one in first.course()] == [(0, 1000.0), (10**9, 1020.0)]
     assert second.figures.p99_us is None
 
@@ -372,13 +341,7 @@ def test_diskspd_xml_gives_the_values_of_our_own_result(tmp_path: Path) -> None:
         found, expected = point.kind_figures[kind], own.kind_figures[kind]
         assert (found.operations, found.bytes, found.iops) == (expected.operations, expected.bytes, expected.iops)
         assert (found.p50_us, found.p99_us) == pytest.approx((expected.p50_us, expected.p99_us), rel=1e-3)
-    assert point.axes == {
-        "kind": "mixed",
-        "order": "sequential",
-        "block_bytes": 4096,
-        "read_percent": 67,
-        "depth": 2,
-    }
+    matches("imports/diskspd_xml_gives_the_values_of_our_own", point.axes)
 
 
 def test_diskspd_text_gives_the_values_of_its_xml(tmp_path: Path) -> None:
@@ -460,11 +423,9 @@ def test_elbencho_json_gives_the_last_done_of_a_mix(tmp_path: Path) -> None:
 
 def test_elbencho_csv_gives_a_point_for_each_phase(tmp_path: Path) -> None:
     made, written = imported(tmp_path, ELBENCHO_CSV).points
-    assert (made.name, made.figures.iops, made.figures.operations, made.figures.mean_us) == (
-        "MKDIRS",
-        1600.0,
-        8,
-        1068.0,
+    matches(
+        "imports/elbencho_csv_gives_a_point_for_each_phase",
+        (made.name, made.figures.iops, made.figures.operations, made.figures.mean_us),
     )
     assert (written.figures.iops, written.figures.mib_per_s, written.figures.operations) == (3000.0, 3000.0, 7500)
     assert (written.figures.mean_us, written.figures.bytes) == (1500.0, 7500 << 20)

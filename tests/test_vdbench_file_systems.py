@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fio_machine import HeldMachine
-from goldens import cases
+from goldens import cases, matches
 from iocurve.dialects.vdbench.command import read_command
 from iocurve.dialects.vdbench.explanation import explain
 from iocurve.dialects.vdbench.file_systems import FileSystems, Tree
@@ -143,39 +143,7 @@ def test_workloads_are_explained_in_words(tmp_path: Path) -> None:
         "rd=rd2,fwd=fwd5,fwdrate=max,format=yes,el=10,in=1,operations=(getattr,delete)\n"
         "rd=rd3,fwd=fwd1,fwdrate=max,format=no,el=10,in=1,fordepth=(1-2,1)\n"
     )
-    assert explained(tmp_path, text)[:29] == [
-        "2 file systems, 5 file workloads, 4 runs",
-        "fsd=fsd1: 12 directories, 900 files of 128 KiB, 112 MiB below /d/a",
-        "  the first is vdb.1_1.dir/vdb.2_1.dir/vdb_f0000.file",
-        "fsd=fsd2: 1 directory, 10 files of 4 KiB (50 %), 8 KiB (50 %), about 60 KiB below /d/b, shared by hosts",
-        "  the first is vdb.1_1.dir/vdb_f0000.file",
-        "  used: files of 1 MiB in total, chosen at random",
-        "  working set: 32 KiB",
-        "fwd=fwd1: 8 threads on fsd=fsd1",
-        "  opens a file, reads it from start to end in transfers of 64 KiB, closes it; takes files at random",
-        "fwd=fwd2: 8 threads on fsd=fsd1, fsd=fsd2, 20 % of the rate",
-        "  opens a file, reads (70 %) or writes 64 KiB at random offsets, 100 times, several threads in one file, "
-        "closes it; takes files at random",
-        "fwd=fwd3: 8 threads on fsd=fsd1",
-        "  copies files to fsd=fsd2 at random, half of the time from the first 5 %",
-        "fwd=fwd4: 8 threads on fsd=fsd2",
-        "  opens a file, writes it again, after deleting it, in transfers of 4 KiB (10 %), 8 KiB (90 %), "
-        "closes it; takes files at random, each once",
-        "fwd=fwd5: 8 threads on fsd=fsd1",
-        "  creates empty files in turn",
-        "rd=rd1: 1 run, 10 s, intervals of 1 s, average over intervals 2 to 10",
-        "  format: creates what is missing, and extends files that are too short; nothing else runs",
-        "  rd1: 100 operations/s in total",
-        "rd=rd2: 1 run, 10 s, intervals of 1 s, average over intervals 2 to 10",
-        "  format: deletes what is below the anchors, then creates all directories and files",
-        "  rd2: as fast as possible",
-        "    fwd=fwd5: reads the attributes of files in turn",
-        "    fwd=fwd5: deletes files in turn",
-        "rd=rd3: 2 runs, 10 s, intervals of 1 s, average over intervals 2 to 10",
-        "  rd3: as fast as possible; depth=1",
-        "    fsd=fsd1: 3 directories, 300 files of 128 KiB, 37.5 MiB",
-        "  rd3: as fast as possible; depth=2",
-    ]
+    matches("vdbench_file_systems/workloads_are_explained_in_words", explained(tmp_path, text)[:29])
 
 
 @cases("vdbench/file_system_errors")
@@ -188,12 +156,9 @@ def test_rates_of_file_systems_are_a_loop_where_they_are_written(tmp_path: Path)
         runs = prepared(tmp_path, f"{FSD}{FWD}rd=rd1,fwd=fwd1,el=10,in=1,{rd}\n").runs
         return [f"{run.rate.per_second}: {run.loops_text}" for run in runs]
 
-    assert loops("fwdrate=(50,100),forthreads=(1,2)") == [
-        "50: fwdrate=50 threads=1",
-        "50: fwdrate=50 threads=2",
-        "100: fwdrate=100 threads=1",
-        "100: fwdrate=100 threads=2",
-    ]
+    matches(
+        "vdbench_file_systems/rates_of_file_systems_are_a_loop_where_they", loops("fwdrate=(50,100),forthreads=(1,2)")
+    )
     assert loops("forthreads=(1,2),fwdrate=(50,100)")[:2] == ["50: threads=1 fwdrate=50", "100: threads=1 fwdrate=100"]
 
 

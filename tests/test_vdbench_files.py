@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from fio_machine import HeldMachine
-from goldens import cases
+from goldens import cases, matches
 from iocurve.dialects.vdbench.command import read_command
 from iocurve.dialects.vdbench.parameter_file import ParameterFile, check
 from iocurve.dialects.vdbench.read.keywords import TABLE
@@ -120,12 +120,9 @@ def test_one_sequence_on_a_shared_lun_is_read_by_one_host_only(tmp_path: Path) -
 
 def test_count_makes_a_sequence_of_sds(tmp_path: Path) -> None:
     text = f"sd=sd,lun=/d/f%04d,size=1g,count=(1,2)\nsd=x,lun=/d/g,size=1g,count=(0,2)\n{WD}{RD}"
-    assert [section.files.paths for section in sections(tmp_path, text)] == [
-        ("/d/f0001",),
-        ("/d/f0002",),
-        ("/d/g0",),
-        ("/d/g1",),
-    ]
+    matches(
+        "vdbench_files/count_makes_a_sequence_of_sds", [section.files.paths for section in sections(tmp_path, text)]
+    )
 
 
 def test_names_are_ranges_wildcards_and_themselves(tmp_path: Path) -> None:
@@ -228,12 +225,10 @@ def loops(directory: Path, rd: str) -> list[str]:
 
 
 def test_loops_run_in_the_order_in_which_they_are_written(tmp_path: Path) -> None:
-    assert loops(tmp_path, "iorate=max,forthreads=(1,2),forxf=(4k,8k)") == [
-        "threads=1 xfersize=4k",
-        "threads=1 xfersize=8k",
-        "threads=2 xfersize=4k",
-        "threads=2 xfersize=8k",
-    ]
+    matches(
+        "vdbench_files/loops_run_in_the_order_in_which_they",
+        loops(tmp_path, "iorate=max,forthreads=(1,2),forxf=(4k,8k)"),
+    )
     assert loops(tmp_path, "xf=(4k-8k,4k),th=(1,2),io=max")[:2] == [
         "xfersize=4k threads=1",
         "xfersize=4k threads=2",
@@ -449,14 +444,7 @@ def test_every_error_of_a_file_is_reported_with_its_position(tmp_path: Path) -> 
         "sd=sd1,lun=/d/a,size=10q,colour=red\nwd=wd1,sd=sd9,xfersize=(4k,10,8k,80)\n"
         "wd=wd2,sd=sd1,rdpct=101\nrd=rd1,wd=wd1,el=3,in=2\nrd=rd2,wd=wd7,io=fast\n"
     )
-    assert refused(tmp_path, text) == [
-        "1:17 '10q' is not a number; k, m, g and t stand for 1024, 1024², …",
-        "1:26 unknown parameter 'colour' of sd=",
-        "2:15 the percentages of xfersize add up to 90, not 100",
-        "3:15 101 is not a percentage from 0 to 100",
-        "4:15 rd=rd1: elapsed=3 is shorter than two intervals of 2 s",
-        "5:15 'fast' is not a number; k, m, g and t stand for 1024, 1024², …; io takes max, curve or numbers",
-    ]
+    matches("vdbench_files/every_error_of_a_file_is_reported", refused(tmp_path, text))
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ import pytest
 from bench.servers import Server
 from data.synthetic import interval, kind, worker_outcome
 from fio_machine import HeldMachine
-from goldens import present
+from goldens import matches, present
 from iocurve.dialects.vdbench.command import read_command
 from iocurve.dialects.vdbench.output.directory import MARK, choose
 from iocurve.dialects.vdbench.output.table import STORAGE, TRANSFERS, average, rows
@@ -114,12 +114,7 @@ def test_a_curve_takes_its_rates_and_its_skew_from_the_maximum(tmp_path: Path) -
     engine = Engine(reads=600, writes=200)
     text = printed(tmp_path, "rd=rd1,wd=wd1,io=curve,curve=(10,55,100),el=4,in=1,warmup=2\n", engine)
     starts = [line.partition(" Starting ")[2] for line in text.splitlines() if "Starting" in line]
-    assert starts == [
-        "RD=rd1; I/O rate: Uncontrolled curve; elapsed=4 warmup=2; For loops: None",
-        "RD=rd1_(10%); I/O rate: 160; elapsed=4 warmup=2; For loops: None",
-        "RD=rd1_(55%); I/O rate: 880; elapsed=4 warmup=2; For loops: None",
-        "RD=rd1_(100%); I/O rate: 1600; elapsed=4 warmup=2; For loops: None",
-    ]
+    matches("vdbench_run/a_curve_takes_its_rates_and_its_skew_from", starts)
     rates = [[worker.rate and worker.rate.count for worker in plan.groups[0].workers] for plan in engine.plans]
     assert rates == [[None, None], [80, 80], [440, 440], [800, 800]]
 
@@ -190,22 +185,7 @@ def test_the_summary_links_to_every_report(tmp_path: Path) -> None:
     text = f"hd=h1\nhd=h2\n{FILE}wd=wd2,sd=sd1\n"
     printed(tmp_path, "rd=rd1,wd=wd*,io=max,el=4,in=1\n", Engine(reads=3, writes=1), text=text)
     summary = (tmp_path / "output" / "summary.html").read_text().splitlines()
-    assert [line for line in summary if "HREF" in line] == [
-        'Link to logfile:                 <A HREF="logfile.html">logfile</A>',
-        'Run totals:                      <A HREF="totals.html">totals</A>',
-        'Vdbench status:                  <A HREF="status.html">status</A>',
-        'Copy of input parameter files:   <A HREF="parmfile.html">parmfile</A>',
-        'Copy of parameter scan detail:   <A HREF="parmscan.html">parmscan</A>',
-        'Link to errorlog:                <A HREF="errorlog.html">errorlog</A>',
-        'Link to flatfile:                <A HREF="flatfile.html">flatfile</A>',
-        'Link to HOST reports:            <A HREF="h1.html">h1</A>   <A HREF="h2.html">h2</A>',
-        'Link to response time histogram: <A HREF="histogram.html">histogram</A>',
-        'Link to workload skew report:    <A HREF="skew.html">skew</A>',
-        'Link to SD reports:              <A HREF="sd1.html">sd1</A>   <A HREF="sd2.html">sd2</A>',
-        'Link to workload report:         <A HREF="wd1.html">wd1</A>',
-        'Link to workload report:         <A HREF="wd2.html">wd2</A>',
-        'Link to Run Definitions:         <A HREF="#_0">rd1 For loops: None</A>',
-    ]
+    matches("vdbench_run/the_summary_links_to_every_report", [line for line in summary if "HREF" in line])
     files = {path.name: path.read_text() for path in (tmp_path / "output").glob("*.html")}
     linked = {word.split('"')[1] for text in files.values() for word in text.split() if word.startswith("HREF=")}
     assert {file for file in linked if not file.startswith("#")} <= files.keys()
@@ -278,14 +258,7 @@ def test_the_status_says_what_is_going_on(tmp_path: Path) -> None:
 
 def test_the_status_says_that_a_run_was_cut_short(tmp_path: Path) -> None:
     printed(tmp_path, "rd=rd1,wd=wd1,io=max,el=4,in=1\n", Engine(reads=3, writes=1, state="interrupted"), "-l")
-    assert statuses(tmp_path)[5:] == [
-        "Starting loop 1",
-        "Starting\trd=rd1\tFor loops: None",
-        "Ctrl-C found",
-        "Workload done\trd=rd1\tFor loops: None",
-        "Slaves done\trd=rd1\tFor loops: None",
-        "Shutting down slaves",
-    ]
+    matches("vdbench_run/the_status_says_that_a_run_was_cut_short", statuses(tmp_path)[5:])
 
 
 def test_the_flat_file_has_a_column_for_each_name(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from rich.console import Console
 
 from bench.servers import IOCURVE, Server
 from bench.servers import volume as serve
-from goldens import cases, present
+from goldens import cases, matches, present
 from iocurve.cli.commands import run
 from iocurve.foundation.errors import DialectError, TargetError
 from iocurve.foundation.units import GIB, MIB, SECOND_NS, TIB
@@ -567,12 +567,10 @@ def test_all_errors_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
     path.write_text('port = 70000\naddres = "::1"\n[[export]]\nquota = 3\niops = 0\n[[export]]\npath = "/b"\n')
     with pytest.raises(DialectError) as refused:
         read_spec(path)
-    assert [str(error).removeprefix(f"--config {path}: ") for error in refused.value.errors] == [
-        "port: expected an integer <= 65535",
-        "addres: there is no such key; did you mean address?",
-        "export.0.quota: expected a string, got an integer",
-        "export.0.iops: expected an integer >= 1",
-    ]
+    matches(
+        "volume_control/all_errors_of_a_file_are_reported_at_once",
+        [str(error).removeprefix(f"--config {path}: ") for error in refused.value.errors],
+    )
     path.write_text("export = []\n")
     with pytest.raises(DialectError, match=r"export: expected an array of length >= 1$"):
         read_spec(path)
