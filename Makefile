@@ -122,6 +122,10 @@ sanitize: ## run the tests of the crates under the address sanitizer, which find
 bench: develop ## measure iocurve beside its peers; results go to bench/results
 	$(BIN)/python -m bench
 
+.PHONY: compatibility
+compatibility: develop ## compare with fio again, and write the tables of docs/equivalence.md and docs/strangers.md
+	IOCURVE_UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/peers/test_fio_equivalence.py tests/test_strangers.py
+
 # By hand: half an hour. DOCUMENTS limits it, for example to the time that a machine is quiet; a second call continues.
 .PHONY: documents
 documents: develop ## show the statements of the published documents, and write docs/evidence.md

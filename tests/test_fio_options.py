@@ -63,6 +63,21 @@ def test_what_may_surprise_is_said(arguments: str, code: str) -> None:
     assert code in [note.code for note in fio(*arguments.split()).notes]
 
 
+@pytest.mark.parametrize(
+    ("short", "full"),
+    [
+        ("-o f -F json", "--output=f --output-format=json"),
+        ("-m", "--minimal"),
+        ("-f -V 4 -e never", "--append-terse --terse-version=4 --eta=never"),
+        ("--output-f=json --eta-i=9 -K d", "--output-format=json --aux-path=d"),
+        ("-P -w", "--parse-only --warnings-fatal"),
+    ],
+)
+def test_letters_and_beginnings_are_options_as_in_fio(short: str, full: str) -> None:
+    found, expected = (fio(*words.split()) for words in (short, full))
+    assert (found.output, found.check_only) == (expected.output, expected.check_only)
+
+
 def test_files_are_named_after_the_section_and_not_after_its_name(tmp_path: Path) -> None:
     (tmp_path / "job.fio").write_text("[{job1}]\nname=reads\nsize=1m\nfilename_format={$jobname}.$jobnum\nrw=write\n")
     prepared = read_command(

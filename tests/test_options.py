@@ -450,7 +450,8 @@ def test_a_job_file_runs_on_another_target(capsys: pytest.CaptureFixture[str]) -
         "result series none",
         "why none",
         "convert -o job.toml fio --name=a --size=1m --directory=/tmp",
-        "fio --name=a --ioengine=nfs --nfs_url=nfs://none.invalid/vol --size=1m",
+        "explain fio --name=a --size=1m --iodpth=2",
+        "vdbench -f none",
         "run none.toml",
         "run job.toml --target none",
         "volume stats 1",
@@ -466,6 +467,14 @@ def test_the_exit_status_is_2_where_nothing_was_run(line: str, capsys: pytest.Ca
         main(split(line))
     assert ended.value.code == 2, capsys.readouterr().err
     assert capsys.readouterr().err
+
+
+def test_a_fio_command_line_that_is_refused_has_the_exit_status_of_fio(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ("--nfs_url=nfs://none.invalid/vol --ioengine=nfs", "--iodpth=2", "--directory=none", "--size=1k"):
+        with pytest.raises(SystemExit) as ended:
+            main(split(f"fio --name=a --size=1m {words}"))
+        assert ended.value.code == 1, capsys.readouterr().err
+        assert capsys.readouterr().err
 
 
 FAILING = (

@@ -1,6 +1,6 @@
 """The same small jobs, run by fio and by iocurve: operations, bytes, addresses and files are the same.
 
-``docs/equivalence.md`` is the table of the comparisons; IOCURVE_UPDATE_GOLDEN=1 rewrites it.
+``docs/equivalence.md`` is the table of the comparisons; ``make compatibility`` rewrites it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ HEAD = (
     "Each job below was run by Debian's fio 3.33 and by iocurve in separate directories, with every operation logged.",
     "Operations, bytes, flushes and the files there afterwards (with their sizes in bytes) are the same in both;",
     "addresses are compared as the column says. `tests/peers/test_fio_equivalence.py` runs them again with every",
-    "`make test`; with `IOCURVE_UPDATE_GOLDEN=1` it writes this table. Speed is no part of it.",
+    "`make test`; `make compatibility` writes this table. Speed is no part of it.",
     "",
     "| job | options | operations | bytes | addresses | files made |",
     "| --- | --- | --- | --- | --- | --- |",

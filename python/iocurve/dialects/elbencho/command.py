@@ -15,7 +15,7 @@ import msgspec
 from iocurve.dialects import base
 from iocurve.dialects.base import ClusterRequest, Dialect, Measured, Needs, ParsedCommand, Step
 from iocurve.dialects.elbencho import output
-from iocurve.dialects.elbencho.options import ElbenchoOptions, parse
+from iocurve.dialects.elbencho.options import STDOUT, ElbenchoOptions, parse
 from iocurve.dialects.elbencho.phases import (
     ElbenchoData,
     Phase,
@@ -27,7 +27,7 @@ from iocurve.dialects.elbencho.phases import (
     transferred,
 )
 from iocurve.dialects.registry import shared_help
-from iocurve.engine.outcome import Outcome
+from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import Diagnostic, PlanError, TargetError
 from iocurve.foundation.units import SECOND_NS, counted, format_bytes
@@ -54,6 +54,7 @@ Runs elbencho's phases on directories, files, block devices or NFS exports, and 
   -i N, --phasedelay S        iterations, pause between phases
   --lat, --latpercent, --latpercent9s N, --lathisto, --allelapsed  more rows; --base10: MB/s
   --csvfile, --jsonfile, --resfile FILE  append the results; --label TEXT, --nocsvlabels
+  --livecsv FILE, --liveint MS  append the values of all threads while a phase runs
   --cores 0,2,4-7             bind threads to processors
   --dirsharing                all threads use the directories of the first
   --trunctosize, --blockvarpct 0|100, --nodelerr, --nosvcshare, --sync, --dropcache, --dryrun, -c FILE
@@ -93,6 +94,7 @@ class Phases(msgspec.Struct):
                 is_timed_phase=True,
                 before=self._clear_caches,
                 after=lambda _: self._clear_caches(),
+                follow=self._follow,
                 answer=self._answer,
                 goes_on=self._goes_on,
             )
@@ -102,6 +104,20 @@ class Phases(msgspec.Struct):
         self.started = datetime.now().astimezone()
         self.plan = self.phase.plan(self.machine)
         return self.plan
+
+    def _follow(self, _plan: Plan) -> Callable[[Live], None]:
+        """Writes the values of a phase while it runs (--livecsv)."""
+        path, phase = self.options.live_csv, self.phase
+        if path is None:
+            return lambda _: None
+        assert phase, "a phase was planned before it runs"
+        live_rows = output.LiveRows(self.data_set, phase, _planned_bytes(self.data_set, phase))
+
+        def write(live: Live) -> None:
+            if rows := live_rows.next(live):
+                _append(path, lambda is_new: output.LIVE_HEADER + rows if is_new else rows)
+
+        return write
 
     def of_iteration(self) -> Iterator[Phase]:
         """The phases of one iteration, each planned when it is taken."""
@@ -140,11 +156,7 @@ class Phases(msgspec.Struct):
         for path, text in texts.items():
             if path is None:
                 continue
-            try:
-                with path.open("a", encoding="utf-8") as file:
-                    file.write(text(file.tell() == 0))
-            except OSError as error:
-                raise TargetError(f"{path} cannot be written: {error.strerror}") from None
+            _append(path, text)
         return result
 
     def _goes_on(self, outcome: Outcome) -> bool:
@@ -208,6 +220,18 @@ class Phases(msgspec.Struct):
         return "\n".join(lines) + "\n"
 
 
+def _append(path: Path, text: Callable[[bool], str]) -> None:
+    """Adds to a file a text that depends on whether the file is empty. Raises ``TargetError``."""
+    if path == STDOUT:
+        print(text(False), end="", flush=True)
+        return
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text(file.tell() == 0))
+    except OSError as error:
+        raise TargetError(f"{path} cannot be written: {error.strerror}") from None
+
+
 def _planned_bytes(data_set: ElbenchoData, phase: Phase) -> int:
     if not phase.data:
         return 0
@@ -231,13 +255,14 @@ def parsed(phases: Phases) -> ParsedCommand:
     source = " ".join(("elbencho", *options.arguments))
     text = "phases of elbencho cannot be written as a job file"
     clustered = options.hosts or options.cluster
+    files = (options.csv_path, options.json_path, options.results_path)
     return ParsedCommand(
         title=base.command_title(source),
         source=source,
         steps=tuple(phases.steps()),
         notes=phases.notes,
         needs=Needs(
-            output_paths=tuple(path for path in (options.csv_path, options.json_path, options.results_path) if path),
+            output_paths=tuple(path for path in (*files, options.live_csv) if path and path != STDOUT),
             cluster=ClusterRequest(address=options.cluster, count=options.hosts or None) if clustered else None,
             # Each thread has a rank, and its host follows from it.
             replicas=None,
@@ -272,9 +297,6 @@ def read_command(arguments: Sequence[str], *, cwd: Path | None = None, machine: 
                 "--iodepth has no effect on directories: each thread has one operation in flight; use more threads (-t)"
             )
             notes.append(PlanNote("depth_capped", text, None, "warning"))
-    if options.live_csv:
-        text = "--livecsv has no effect: --metrics PORT serves values while it runs"
-        notes.append(PlanNote("no_effect", text, None, "warning"))
     for option in options_of(data_set.options):
         notes += of_option(data_set, option).notes(machine)
     return Phases(data_set, machine, tuple(dict.fromkeys(notes)))

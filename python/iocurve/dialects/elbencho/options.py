@@ -78,7 +78,9 @@ class ElbenchoOptions(msgspec.Struct, frozen=True):
     shows_elapsed: bool = False
     base10: bool = False
     """Throughput in MB/s (--base10)."""
-    live_csv: str = ""
+    live_csv: Path | None = None
+    """File of the values while a phase runs (--livecsv), or ``STDOUT``."""
+    live_interval_ms: int = 2000
     csv_path: Path | None = None
     csv_labels: bool = True
     json_path: Path | None = None
@@ -143,6 +145,7 @@ NUMBERS: Mapping[str, tuple[str, int, int]] = {
     "iodepth": ("depth", 1, 65_536),
     "iterations": ("iterations", 1, 1_000_000),
     "latpercent9s": ("nines", 0, 5),
+    "liveint": ("live_interval_ms", 1, 86_400_000),
     "numhosts": ("hosts", 1, CLIENTS_MAX),
     "phasedelay": ("pause_s", 0, 86_400),
     "rwmixpct": ("read_percent", 0, 100),
@@ -158,10 +161,11 @@ SIZES = {
     "size": "size",
 }
 PLACES = {"csvfile": "csv_path", "jsonfile": "json_path", "out": "out", "resfile": "results_path"}
-TEXTS = {"label": "label", "livecsv": "live_csv", "on": "cluster"}
-IGNORED_FLAGS = ("live1", "live1n", "no0usecerr", "nodiocheck", "nofdsharing", "nolive", "opsloglock")
-"""Flags that change nothing here: there are no live statistics, and each thread opens its files."""
-IGNORED_VALUES = ("blockvaralgo", "liveint", "log", "port", "randalgo", "svcupint", "svcwait")
+TEXTS = {"label": "label", "on": "cluster"}
+STDOUT = Path("/dev/stdout")
+IGNORED_FLAGS = ("live1", "live1n", "livecsvex", "no0usecerr", "nodiocheck", "nofdsharing", "nolive", "opsloglock")
+"""Flags that change nothing here: live statistics are those of all threads, and each thread opens its files."""
+IGNORED_VALUES = ("blockvaralgo", "log", "port", "randalgo", "svcupint", "svcwait")
 REFUSED_FLAGS = {
     "backward": "for sequential reads backwards: iocurve fio --rw=read:-8k --bs=4k",
     "cpu": "--out DIR writes result.json, which has the processor time of each thread",
@@ -174,7 +178,6 @@ REFUSED_FLAGS = {
     "gdsbufreg": "there is no GPU engine",
     "gpuperservice": "there is no GPU engine",
     "interrupt": "Ctrl-C ends a run on all hosts",
-    "livecsvex": "--metrics PORT serves values while it runs",
     "livejsonex": "--metrics PORT serves values while it runs",
     "mmap": "for mapped files: iocurve fio --ioengine=mmap",
     "netbench": "for a network alone: iperf3",
@@ -194,9 +197,11 @@ REFUSED_FLAGS = {
 REFUSED_VALUES = {
     "clients": "for a network alone: iperf3",
     "clientsfile": "for a network alone: iperf3",
+    "cuobj": "object storage is not supported; files, directories and devices are",
     "fadv": "for access hints: iocurve fio --fadvise_hint",
     "flock": "leave it out",
     "gpuids": "there is no GPU engine",
+    "journaldir": "for verification with a journal: iocurve vdbench -jn",
     "livejson": "--metrics PORT serves values while it runs",
     "madv": "for mapped files: iocurve fio --ioengine=mmap",
     "netdevs": "for a network alone: iperf3",
@@ -256,6 +261,7 @@ def _options(directory: Path) -> dict[str, TableOption]:
         **{name: _refused(name, hint, takes_value=False) for name, hint in REFUSED_FLAGS.items()},
         **{name: _refused(name, hint, takes_value=True) for name, hint in REFUSED_VALUES.items()},
         "cores": sets("cpus", _cores),
+        "livecsv": sets("live_csv", lambda text: STDOUT if text == "stdout" else directory / text),
         "configfile": TableOption(partial(_config, directory)),
     }
     return {f"--{name}": option for name, option in options.items()}

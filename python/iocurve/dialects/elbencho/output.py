@@ -14,7 +14,7 @@ import msgspec
 from iocurve.dialects.elbencho.options import ElbenchoOptions
 from iocurve.dialects.elbencho.phases import ElbenchoData, Phase
 from iocurve.engine.derived import with_drained
-from iocurve.engine.outcome import State, WorkerOutcome
+from iocurve.engine.outcome import Live, LiveTotals, State, WorkerOutcome
 from iocurve.foundation.units import MB, MIB, MICROSECOND_NS, MILLISECOND_NS, SECOND_NS
 from iocurve.result.summary import Latency, MergedOperations, Summary, Totals, merge_latencies
 
@@ -40,6 +40,69 @@ _CONFIG = (
     "shared paths",
     "truncate",
 )
+
+
+LIVE_HEADER = (
+    "ISO Date,Label,Phase,RuntimeMS,Rank,MixType,Done%,DoneBytes,MiB/s,IOPS,Entries,Entries/s,"
+    "Lat Ent us,Lat IO us,Active,CPU,Service,\n"
+)
+_NO_TOTALS = LiveTotals(operations=0, bytes=0, errors=0)
+
+
+class LiveRows(msgspec.Struct):
+    """The rows of --livecsv: the values of all threads, every --liveint milliseconds.
+
+    Rates are over the time since the row before, latencies those of the newest interval. The columns of active
+    threads, processors and services are empty.
+    """
+
+    data_set: ElbenchoData
+    phase: Phase
+    bytes_planned: int
+    written_ns: int = 0
+    before: Mapping[str, LiveTotals] = {}
+
+    def next(self, live: Live) -> str:
+        """The rows that are due, of each kind that moves data; empty before they are."""
+        options = self.data_set.options
+        took_ns = live.elapsed_ns - self.written_ns
+        if live.phase != "run" or not live.totals or took_ns < options.live_interval_ms * MILLISECOND_NS:
+            return ""
+        kinds = self.phase.data or ("",)
+        rows = io.StringIO()
+        for kind in kinds:
+            mix = kind.capitalize() if len(kinds) > 1 else ""
+            csv.writer(rows, lineterminator=",\n").writerow(self._row(live, kind, mix, took_ns / SECOND_NS))
+        self.written_ns, self.before = live.elapsed_ns, live.totals
+        return rows.getvalue()
+
+    def _row(self, live: Live, kind: str, mix: str, seconds: float) -> list[object]:
+        entry = self.phase.entry if self.data_set.is_tree else ""
+        data, entries = live.totals.get(kind, _NO_TOTALS), live.totals.get(entry, _NO_TOTALS)
+        earlier = self.before.get(kind, _NO_TOTALS)
+        entries_more = entries.operations - self.before.get(entry, _NO_TOTALS).operations
+        done = data.bytes / self.bytes_planned if self.bytes_planned else entries.operations / (self.phase.entries or 1)
+        means = [
+            live.operations[name].mean_ns // MICROSECOND_NS if name in live.operations else 0 for name in (entry, kind)
+        ]
+        return [
+            datetime.now().astimezone().isoformat(timespec="milliseconds"),
+            self.data_set.options.label,
+            self.phase.name,
+            live.elapsed_ns // MILLISECOND_NS,
+            "Total",
+            mix,
+            min(100, int(100 * done)),
+            data.bytes,
+            int((data.bytes - earlier.bytes) / seconds) // MIB,
+            int((data.operations - earlier.operations) / seconds),
+            entries.operations,
+            int(entries_more / seconds),
+            *map(int, means),
+            "",
+            "",
+            "",
+        ]
 
 
 class PhaseRow(msgspec.Struct, frozen=True):

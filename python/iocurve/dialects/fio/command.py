@@ -376,6 +376,7 @@ _NO_EFFECT = {
     "eta-interval": "progress is updated every second",
     "eta-newline": "progress stays on one line",
     "max-jobs": "the number of jobs has no fixed limit",
+    "bandwidth-log": "write_bw_log= in a job writes a log for each job, and result.json has the rates of every second",
     "status-interval": "result.json has the figures of every second",
     "idle-prof": "iocurve does not measure how idle the processors are; every output has each job's processor time",
     "debug": "iocurve has no debug messages",
@@ -383,7 +384,6 @@ _NO_EFFECT = {
 
 _INSTEAD = {
     "help": "iocurve fio --help",
-    "bandwidth-log": "write_bw_log= in a job writes a log for each job",
     "crctest": "it tests the processor, not I/O; use fio",
     "cpuclock-test": "it tests the processor, not I/O; use fio",
     "memcpytest": "it tests memory, not I/O; use fio",

@@ -33,7 +33,15 @@ COMMANDS = {
 True: takes a value. False: takes none. None: takes one only after ``=``.
 """
 
-_LETTERS = {"h": "help", "v": "version"}
+_LETTERS = {
+    "A": "alloc-size", "B": "trigger-timeout", "C": "client", "D": "daemonize", "E": "eta-newline",
+    "F": "output-format", "G": "crctest", "H": "trigger", "I": "idle-prof", "J": "trigger-remote", "K": "aux-path",
+    "L": "status-interval", "M": "memcpytest", "O": "eta-interval", "P": "parse-only", "R": "remote-config",
+    "S": "server", "T": "cpuclock-test", "V": "terse-version", "W": "trigger-file", "b": "bandwidth-log",
+    "c": "cmdhelp", "d": "debug", "e": "eta", "f": "append-terse", "h": "help", "i": "enghelp", "j": "max-jobs",
+    "l": "latency-log", "m": "minimal", "o": "output", "p": "profile", "r": "readonly", "s": "showcmd",
+    "v": "version", "w": "warnings-fatal", "x": "section",
+}  # fmt: skip
 
 MAX_INCLUDES = 1000
 """Limit of include lines in one job file, nested ones included."""
