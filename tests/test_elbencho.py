@@ -360,8 +360,16 @@ def test_values_of_a_phase_are_written_while_it_runs(tmp_path: Path) -> None:
         totals = {
             kind: LiveTotals(operations=count, bytes=count * 4096, errors=0) for kind, count in operations.items()
         }
-        times = {"elapsed_ns": milliseconds * MILLISECOND_NS, "layout_bytes": 0, "layout_bytes_total": 0}
-        return Live(phase="run", group=0, intervals=1, operations={}, totals=totals, **times)
+        return Live(
+            phase="run",
+            group=0,
+            elapsed_ns=milliseconds * MILLISECOND_NS,
+            layout_bytes=0,
+            layout_bytes_total=0,
+            intervals=1,
+            operations={},
+            totals=totals,
+        )
 
     one = prepared("-w -t 2 -s 1m -b 4k --rwmixpct 50 --livecsv live.csv --liveint 200 --label x f", tmp_path)
     (step,) = one.steps()

@@ -205,7 +205,9 @@ EASY = "-u -L -F -P -G 1027 -N 1 -a POSIX --dataPacketType=timestamp -V 0 -p 0"
 HARD = "-t -w 3901 -e 3901 -P -G=27 -N 1 -F -a POSIX"
 
 
-@pytest.mark.parametrize(("line", "phases"), [(EASY, ("-T", "-r")), (HARD, ("-T -R --random-seed=7", "-E -R", "-r"))])
+@pytest.mark.parametrize(
+    ("line", "phases"), [(EASY, ("-T", "-r")), (HARD, ("-T -R --random-seed=7", "-E -X -R", "-r"))]
+)
 def test_the_lines_of_io500_run_one_after_another(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, phases: tuple[str, ...]
 ) -> None:
@@ -222,6 +224,15 @@ def test_the_lines_of_io500_run_one_after_another(
         done = ran(prepare(f"{own} {phase}".split()))
         assert [count for name, count in done.items() if name.startswith("File")] == [60]
     assert len([name for name in below(tmp_path / "data") if "file.mdtest" in name]) == 20
+
+
+def test_reads_that_are_not_verified_are_noted(tmp_path: Path) -> None:
+    def codes(text: str) -> list[str]:
+        return [note.code for note in prepare(f"-F -n 4 -w 8 -e 8 -d {tmp_path} {text}".split()).notes]
+
+    assert "no_effect" in codes("-E -X")
+    assert "no_effect" in codes("--verify-read")
+    assert "no_effect" not in codes("-C -X") + codes("-E")
 
 
 def test_random_order_is_another_order_of_the_same_items() -> None:

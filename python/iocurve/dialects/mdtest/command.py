@@ -281,10 +281,7 @@ def prepare(
         errors.append(Diagnostic(f"{total} files or directories are more than the limit of {ITEMS_MAX}"))
     if errors:
         raise DialectError(errors)
-    if options.does("read") and options.tests_files and not options.read_bytes:
-        # mdtest warns of it, too.
-        text = "-e is 0: the read phase opens and closes the files"
-        notes.append(PlanNote("mdtest_reads_nothing", text, None, "info"))
+    notes += _notes_of_reads(options)
     for phase in of_iteration(shape, 0):
         if phase.kind in ("write_file", "read_file"):
             notes += phase.notes(machine or ThisMachine())
@@ -316,6 +313,17 @@ def prepare(
         writing=table.written,
         finish=table.finish,
     )
+
+
+def _notes_of_reads(options: MdtestOptions) -> Iterator[PlanNote]:
+    """Notes about read phases that do less than they seem to."""
+    if options.does("read") and options.tests_files and not options.read_bytes:
+        # mdtest warns of it, too.
+        text = "-e is 0: the read phase opens and closes the files"
+        yield PlanNote("mdtest_reads_nothing", text, None, "info")
+    if options.does("read") and options.verifies_reads:
+        text = "-X has no effect: all data are read, and not compared; iocurve fio --verify=crc32c compares them"
+        yield PlanNote("no_effect", text, None, "warning")
 
 
 def _lowered(options: MdtestOptions) -> tuple[MdtestOptions, list[PlanNote]]:

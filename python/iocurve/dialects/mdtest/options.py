@@ -51,6 +51,8 @@ class MdtestOptions(msgspec.Struct, frozen=True):
     syncs_files: bool = False
     """A file that was written is flushed before it is closed (-y)."""
     syncs: bool = False
+    verifies_reads: bool = False
+    """-X was given, which has no effect here."""
     in_random_order: bool = False
     """Items are looked up and read in random order (-R)."""
     random_seed: int = 1
@@ -140,7 +142,6 @@ REFUSED = {
     "s": "a series of numbers of tasks",
     "S": "one file for all tasks",
     "U": "renaming apart from the other phases",
-    "X": "verification of the data that are read",
 }
 WITH_VALUES = frozenset("Bfls")
 """Letters of ``REFUSED`` that mdtest gives a value."""
@@ -152,7 +153,6 @@ REFUSED_WORDS = {
     "savePerOpDataCSV": True,
     "saveRankPerformanceDetails": True,
     "showRankStatistics": False,
-    "verify-read": False,
     "verify-write": False,
 }
 """Refused long options; True if mdtest gives them a value."""
@@ -176,6 +176,8 @@ OPTIONS: Mapping[str, TableOption] = {
     "--dataPacketType": ignored(takes_value=True),
     "--warningAsErrors": ignored(takes_value=False),
     "-R": flag("in_random_order"),
+    "-X": flag("verifies_reads"),
+    "--verify-read": flag("verifies_reads"),
     "-x": sets("status_file", Path),
     "-P": flag("tables", value=("rate", "time")),
     "-Z": flag("tables", value=("time",)),
