@@ -104,7 +104,7 @@ def test_coverage_is_even_over_correlations(count: int, correlation: float) -> N
 def test_points_that_stop_early_hold_as_often_as_those_that_are_cut_off(correlation: float) -> None:
     counted = simulated.coverage_when_stopped(series.fixed(correlation, 0.03), runs=100)
     # Two standard errors of 95 of 100 are 4.4.
-    assert counted.stopped.runs >= 60
+    assert counted.stopped.runs >= 40
     assert counted.stopped.share >= 0.89
 
 

@@ -40,7 +40,7 @@ SETS = 6
 FAMILIES_SCORED = 3
 SPLIT_SEED = 40
 LOOKED_AT_SEED, SCORE_SEED = 1, 3
-RUNS = 150
+RUNS = 75
 COLUMNS = (
     "family",
     "sets",
