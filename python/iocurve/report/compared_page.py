@@ -157,10 +157,7 @@ def _series_figure(history: History, series: Series) -> ReportFigure:
         charts.HistoryDot(run + 1, one.value, one.low, one.high, f"{text}: {value_text(series.name, one.value)}")
         for (run, one), text in zip(values, texts, strict=True)
     ]
-    levels = [
-        charts.HistoryLevel(series.runs[one.first] + 1, series.runs[one.last] + 1, one.start, one.end)
-        for one in series.levels
-    ]
+    levels = [(series.runs[one.first] + 1, series.runs[one.last] + 1, one.start, one.end) for one in series.levels]
     unit = "IOPS" if series.name == "iops" else series.name
     title = f"{series.point}: {unit}"
     found = changes(history, series)

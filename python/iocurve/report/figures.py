@@ -22,7 +22,7 @@ from iocurve.report.cells import (
     cells,
     cpu,
     last_cells,
-    rate,
+    rate_bar,
     target_of,
 )
 from iocurve.report.charts import Chart
@@ -123,11 +123,11 @@ def scale_out(family: PointFamily, reading: Reading) -> ReportFigure:
 
 def _curve(family: PointFamily, reading: Reading, unit: str) -> Chart:
     dots = [
-        charts.ClientsDot(series, int(member.axis("clients")), rate(member.summary, unit))
+        rate_bar(f"{member.axis('clients'):g}", series, member.summary, unit)
         for series, members in family.scale_out_series.items()
         for member in members
     ]
-    highest = max(dot.rate for dot in dots)
+    highest = max(dot.value for dot in dots)
     limits = charts.within_sight(caps(family.members, reading, unit), highest)
     return charts.clients_curve(dots, limits, unit, _egress(family, reading) if unit == "MiB/s" else None)
 

@@ -2,7 +2,6 @@
 
 from iocurve.report.charts.bars import Bar, PublishedMark, grouped, mix
 from iocurve.report.charts.curves import (
-    ClientsDot,
     LatencyDot,
     clients_curve,
     files_curve,
@@ -13,7 +12,6 @@ from iocurve.report.charts.curves import (
 )
 from iocurve.report.charts.gains import (
     HistoryDot,
-    HistoryLevel,
     JudgedBar,
     advice,
     changes,
@@ -27,9 +25,7 @@ __all__ = [
     "Bar",
     "CapLine",
     "Chart",
-    "ClientsDot",
     "HistoryDot",
-    "HistoryLevel",
     "JudgedBar",
     "LatencyDot",
     "PublishedMark",

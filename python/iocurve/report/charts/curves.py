@@ -159,21 +159,14 @@ def _counts_curve(
 # ---- the rate over the number of clients
 
 
-class ClientsDot(msgspec.Struct, frozen=True):
-    """The rate of a number of clients."""
-
-    series: str
-    clients: int
-    rate: float
-
-
-def clients_curve(dots: Sequence[ClientsDot], caps: Sequence[CapLine], unit: str, each: CapLine | None = None) -> Chart:
+def clients_curve(dots: Sequence[Bar], caps: Sequence[CapLine], unit: str, each: CapLine | None = None) -> Chart:
     """The rate over the number of clients, a line for each series; ``each`` is a limit of each single client."""
-    most = max(dot.clients for dot in dots)
-    highest = max(dot.rate for dot in dots)
+    rows = [{"series": dot.series, "clients": int(dot.place), "rate": dot.value} for dot in dots]
+    most = max(int(dot.place) for dot in dots)
+    highest = max(dot.value for dot in dots)
     x = alt.Scale(domain=[0, most * 1.05], nice=False)
     y = alt.Scale(domain=[0, end_of_axis(highest, caps)], clamp=True)
-    base = alt.Chart(data([asdict(dot) for dot in dots])).encode(
+    base = alt.Chart(data(rows)).encode(
         x=alt.X("clients:Q", title="Clients", scale=x, axis=alt.Axis(tickMinStep=1, format="d", grid=False)),
         y=alt.Y("rate:Q", title=unit, scale=y, axis=rate_axis()),
         color=series_color(list(dict.fromkeys(dot.series for dot in dots))),

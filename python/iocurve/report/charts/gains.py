@@ -162,16 +162,11 @@ class HistoryDot(msgspec.Struct, frozen=True):
     """The run and its figure."""
 
 
-class HistoryLevel(msgspec.Struct, frozen=True):
-    """A straight line between two runs."""
-
-    first: int
-    last: int
-    start: float
-    end: float
+Line = tuple[int, int, float, float]
+"""A straight line between two runs: the first, the last, and the value at each."""
 
 
-def history(dots: Sequence[HistoryDot], levels: Sequence[HistoryLevel], unit: str) -> Chart:
+def history(dots: Sequence[HistoryDot], levels: Sequence[Line], unit: str) -> Chart:
     """The figure of each run with its interval, its levels, and a dashed line at each change."""
     base = alt.Chart(data([asdict(dot) for dot in dots])).encode(
         x=alt.X(
@@ -188,13 +183,13 @@ def history(dots: Sequence[HistoryDot], levels: Sequence[HistoryLevel], unit: st
             y=alt.Y("value:Q", scale=y, title=unit), tooltip=alt.Tooltip("text:N", title="run")
         ),
     ]
-    lines = [asdict(level) for level in levels]
+    lines = [dict(zip(("first", "last", "start", "end"), level, strict=True)) for level in levels]
     layers.append(
         alt.Chart(data(lines))
         .mark_rule(color=INK, strokeWidth=2)
         .encode(x="first:Q", x2="last:Q", y=alt.Y("start:Q", scale=y), y2="end:Q")
     )
-    if marks := [{"at": level.first - 0.5} for level in levels[1:]]:
+    if marks := [{"at": first - 0.5} for first, *_ in levels[1:]]:
         dashed = alt.Chart(data(marks)).mark_rule(color="#D55E00", strokeDash=[5, 4], strokeWidth=1.5)
         layers.append(dashed.encode(x="at:Q"))
     return finished(alt.layer(*layers), height=HISTORY_HEIGHT)
