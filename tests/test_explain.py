@@ -157,3 +157,27 @@ def test_a_part_of_a_plan_in_words(changes: dict[str, Any], line: str) -> None:
 def test_a_rate_over_all_kinds_determines_the_duration() -> None:
     rate = plan.Rate(unit="operations", count=64, per_ns=SECOND_NS)
     assert "Time: 4 s" in explained(rate=rate)
+
+
+def shown(*workers: plan.Worker) -> list[str]:
+    return [" ".join(line.split()) for line in explain(plan_of(*workers), (), (), MACHINE).splitlines()]
+
+
+def test_a_file_that_jobs_share_in_parts_is_counted_once() -> None:
+    """Four jobs of one file of 11 MiB, each with 8 MiB from an offset: as of fio's offset_increment."""
+    parts = [file_plan("/d/new", 8 * MIB).replace(offset_bytes=number * MIB) for number in range(4)]
+    lines = shown(
+        *(worker(local_engine("uring"), "/d", jobnum=number, files=(part,)) for number, part in enumerate(parts))
+    )
+    assert "files 1 file, 11 MiB used" in lines
+    assert "/d/new: 11 MiB, will be created, in 4 parts of 8 MiB" in lines
+
+
+def test_the_connections_of_all_workers_are_added_up() -> None:
+    engine = nfs_engine("nfs://h/e")
+    engine = engine.replace(mount=engine.mount.replace(nconnect=16))
+    text = (
+        "Connections: 128 to nfs://h/e, because each job has its own; on a kernel mount with nconnect=16 all share 16"
+    )
+    assert text in shown(*(worker(engine, "f", jobnum=number) for number in range(8)))
+    assert not [line for line in shown(worker(engine, "f")) if line.startswith("Connections")]

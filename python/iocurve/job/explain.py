@@ -36,6 +36,7 @@ def explain(
         for workers in _jobs(group.workers):
             lines += ["", *explain_job(workers, machine, called)]
     lines += ["", f"Time: {_total_time(plan)}", f"Layout before the run: {_layout(_workers(plan), machine)}"]
+    lines += _connections(plan, called)
     lines += _section("Warnings", (str(note) for note in notes if note.level == "warning"))
     lines += _section("Notes", (str(note) for note in notes if note.level == "info"))
     lines += _section("Cannot run on this machine", map(str, obstacles))
@@ -140,16 +141,52 @@ def _rates(workers: Sequence[planned.Worker], called: str) -> list[str]:
 
 
 def _files(workers: Sequence[planned.Worker], machine: Machine) -> list[str]:
-    files = _distinct(workers)
     if workers[0].tree:
-        return [f"  root       {file.path}" for file in files[:FILES_SHOWN]]
-    total = sum(file.bytes for file in files)
+        return [f"  root       {file.path}" for file in _distinct(workers)[:FILES_SHOWN]]
+    by_path: dict[str, list[planned.FilePlan]] = {}
+    for file in _distinct(workers):
+        by_path.setdefault(file.path, []).append(file)
+    total = sum(map(_bytes_used, by_path.values()))
     up_to = "up to " if workers[0].end.when_full else ""
-    lines = [f"  files      {counted(len(files), 'file')}, {up_to}{format_bytes(total)} used"]
-    lines += [f"             {file.path}: {_file(file, workers[0], machine)}" for file in files[:FILES_SHOWN]]
-    if len(files) > FILES_SHOWN:
-        lines.append(f"             … and {format_count(len(files) - FILES_SHOWN)} more")
+    lines = [f"  files      {counted(len(by_path), 'file')}, {up_to}{format_bytes(total)} used"]
+    for path, parts in [*by_path.items()][:FILES_SHOWN]:
+        last = max(parts, key=lambda part: part.offset_bytes + part.bytes)
+        start = min(part.offset_bytes for part in parts)
+        whole = last.replace(offset_bytes=start, bytes=last.offset_bytes + last.bytes - start)
+        several = f", in {len(parts)} parts of {format_bytes(parts[0].bytes)}" if len(parts) > 1 else ""
+        lines.append(f"             {path}: {_file(whole, workers[0], machine)}{several}")
+    if len(by_path) > FILES_SHOWN:
+        lines.append(f"             … and {format_count(len(by_path) - FILES_SHOWN)} more")
     return lines
+
+
+def _bytes_used(parts: Sequence[planned.FilePlan]) -> int:
+    """Bytes of a file that its parts cover; parts may overlap."""
+    total = end = 0
+    for part in sorted(parts, key=lambda one: one.offset_bytes):
+        last = part.offset_bytes + part.bytes
+        total += max(0, last - max(part.offset_bytes, end))
+        end = max(end, last)
+    return total
+
+
+def _connections(plan: planned.Plan, called: str) -> list[str]:
+    """The TCP connections of all workers that run at once, where these are more than one mount has."""
+    mounts: dict[str, tuple[int, int]] = {}
+    for group in plan.groups:
+        found: dict[str, list[int]] = {}
+        for worker in group.workers:
+            if isinstance(worker.engine, planned.NfsEngine):
+                mount = worker.engine.mount
+                found.setdefault(f"nfs://{mount.host}{mount.export}", []).append(mount.nconnect)
+        for address, each in found.items():
+            mounts[address] = max(mounts.get(address, (0, 0)), (sum(each), max(each)))
+    return [
+        f"Connections: {total} to {address}, because each {called} has its own; "
+        f"on a kernel mount with nconnect={each} all share {each}"
+        for address, (total, each) in mounts.items()
+        if total > each
+    ]
 
 
 def _file(file: planned.FilePlan, worker: planned.Worker, machine: Machine) -> str:
