@@ -11,7 +11,7 @@ import pytest
 
 from bench.truth import series, simulated
 from bench.truth.best_test import Alternative, power_bound
-from iocurve.analysis.level_changes import Drift, Levels, LevelSegment, LevelStep, level_change, levels, segment_change
+from iocurve.analysis.level_changes import Drift, Levels, LevelStep, level_change, levels, segment_change
 
 
 def test_credits_that_are_spent_are_a_level_change() -> None:
@@ -122,12 +122,12 @@ def test_a_level_that_returns_is_found() -> None:
         chance = random.Random(seed)
         values = [chance.gauss(1_000, 20) * (0.85 if 20 <= place < 28 else 1) for place in range(40)]
         segment = segment_change(values)
-        found += segment is not None and abs(segment.start - 20) <= 1 and abs(segment.end - 28) <= 1
+        found += segment is not None and abs(segment.start - 20) <= 1 and abs(segment.stop - 28) <= 1
     assert found >= 48
 
 
 def test_a_level_that_does_not_return_ends_with_the_series() -> None:
-    assert segment_change([5.0] * 6 + [3.0] * 7) == LevelSegment(6, 13)
+    assert segment_change([5.0] * 6 + [3.0] * 7) == range(6, 13)
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.3])

@@ -80,6 +80,38 @@ def test_axes_nest_in_their_written_order(tmp_path: Path) -> None:
     matches("scenario/axes_nest_in_their_written_order", [case.name for case in cases_of(tiny(tmp_path))])
 
 
+def with_axes(tmp_path: Path, axes: str) -> list[Case]:
+    scenario = tiny(tmp_path, TINY.replace("axes = { depth = [4, 8] }", f"axes = {{ {axes} }}"))
+    return [case for case in cases_of(scenario) if case.family.name == "again"]
+
+
+@pytest.mark.parametrize(
+    ("axis", "urls"),
+    [
+        ('vers = ["3", "4.1"]', ["vers=3", "vers=4.1"]),
+        ("rsize = [4096, 65536]", ["rsize=4096", "rsize=65536"]),
+        ("wsize = [4096, 65536]", ["wsize=4096", "wsize=65536"]),
+        ('vers = ["4.1"], slots = [8, 64]', ["vers=4.1&slots=8", "vers=4.1&slots=64"]),
+    ],
+)
+def test_a_parameter_of_an_exports_url_is_an_axis(axis: str, urls: list[str], tmp_path: Path) -> None:
+    cases = with_axes(tmp_path, axis)
+    assert [{section.target.nfs_url for section in case.job.sections} for case in cases] == [
+        {f"nfs://unopened/export?{url}"} for url in urls
+    ]
+    name, _, value = urls[-1].rpartition("&")[2].partition("=")
+    assert str(cases[-1].axes[name]) == value
+
+
+def test_a_field_of_a_job_is_an_axis(tmp_path: Path) -> None:
+    cases = with_axes(tmp_path, 'direct = [true, false], think = ["1ms", "2ms"]')
+    found = [(section.target.direct, section.pace.think_ns) for case in cases for section in case.job.sections[:1]]
+    assert found == [(True, 1_000_000), (True, 2_000_000), (False, 1_000_000), (False, 2_000_000)]
+    assert [case.axes["direct"] for case in cases[::2]] == ["true", "false"]
+    with pytest.raises(DialectError, match="runtime"):
+        with_axes(tmp_path, 'runtime = ["1s"]')
+
+
 def test_each_client_has_its_own_workers_and_each_worker_its_own_files(tmp_path: Path) -> None:
     sections = cases_of(tiny(tmp_path))[0].job.sections
     assert [section.files.paths for section in sections] == [(f"iocurve-tiny-tag-data.{n}",) for n in range(4)]

@@ -145,7 +145,7 @@ def _levels(values: Sequence[float], first: int) -> list[Level]:
     if isinstance(change, Drift):
         return [Level(first, last, change.first, change.last)]
     if segment := segment_change(values):
-        places = [0, segment.start, *([segment.end] if segment.end < len(values) else []), len(values)]
+        places = [0, segment.start, *([segment.stop] if segment.stop < len(values) else []), len(values)]
         return [level for low, high in pairwise(places) for level in _levels(values[low:high], first + low)]
     mean = fmean(values)
     return [Level(first, last, mean, mean)]

@@ -83,17 +83,8 @@ SEGMENT_LONGEST = 100
 """The most values of a segment after which the level returns."""
 
 
-class LevelSegment(msgspec.Struct, frozen=True):
-    """Values at another level than those around them."""
-
-    start: int
-    """The index of the first value at the other level."""
-    end: int
-    """The index of the first value that is back, or the number of values where none is."""
-
-
-def segment_change(values: Sequence[float]) -> LevelSegment | None:
-    """The values of a series of separate runs that are at another level; None where it keeps to one level.
+def segment_change(values: Sequence[float]) -> range | None:
+    """The places of a series of separate runs that are at another level; None where it keeps to one level.
 
     A level may return after them, which one step would not explain: such changes are called epidemic (B. Levin,
     J. Kline, "The cusum test of homogeneity with an application in spontaneous abortion epidemiology", Statistics in
@@ -105,12 +96,12 @@ def segment_change(values: Sequence[float]) -> LevelSegment | None:
     found = _segment(pulled)
     if found is None or _segment(_pulled_in(_logarithms(values))) is None:
         return None
-    inside = fmean(values[found.start : found.end])
-    outside = fmean([*values[: found.start], *values[found.end :]])
+    inside = fmean(values[found.start : found.stop])
+    outside = fmean([*values[: found.start], *values[found.stop :]])
     return found if abs(inside - outside) > CHANGE_MIN * max(inside, outside) else None
 
 
-def _segment(values: Sequence[float]) -> LevelSegment | None:
+def _segment(values: Sequence[float]) -> range | None:
     whitened = [_Whitened(values, correlation) for correlation in SEGMENT_CORRELATIONS]
     likelihood, found = max((one.segment() for one in whitened), key=lambda each: each[0])
     one_level = max(one.likelihood(0.0) for one in whitened)
@@ -198,11 +189,11 @@ class _Whitened:
         index = max(range(SEGMENT_MIN, self._count - SEGMENT_MIN + 1), key=explained)
         return _Fit(self.likelihood(explained(index)), 0.0, self.correlation, is_drift=False, index=index)
 
-    def segment(self) -> tuple[float, LevelSegment]:
+    def segment(self) -> tuple[float, range]:
         """The likelihood of the segment that explains most, and the segment; one that does not return is a step."""
         count, rest, correlation = self._count, 1 - self.correlation, self.correlation
         sums = [0.0, *accumulate(self._values)]
-        best, place = 0.0, LevelSegment(count, count)
+        best, place = 0.0, range(count, count)
         for start in range(SEGMENT_MIN, count - SEGMENT_MIN + 1):
             returning = range(start + SEGMENT_MIN, min(start + SEGMENT_LONGEST, count - SEGMENT_MIN) + 1)
             for end in (*returning, count):
@@ -212,7 +203,7 @@ class _Whitened:
                 product = self._values[start] + rest * (sums[end] - sums[start + 1])
                 product -= correlation * self._values[end] if back else 0.0
                 if product**2 > best * power:
-                    best, place = product**2 / power, LevelSegment(start, end)
+                    best, place = product**2 / power, range(start, end)
         return self.likelihood(best), place
 
     def drift(self) -> _Fit:

@@ -61,6 +61,11 @@ class PromiseOptions:
     """Operations that --throughput, --iops and latencies are promised for; any: for reads and for writes."""
     source: str = "contract"
     """The document that promises --throughput, --iops and latencies, for the page."""
+    burst_time: TimeNs = 120 * SECOND_NS
+    """Longest time for which a burst is measured; a longer one cannot be told, unless it ends before."""
+    sustained: TimeNs | None = None
+    """Measure each rate that is kept again for this long and judge its last third, to outlast a burst: 60m. Without it
+    the rate of a contract only "holds for at least" the time in which it was seen."""
 
     def promised(self) -> Promised:
         """All promises. Raises ``DialectError``."""
@@ -75,7 +80,8 @@ class PromiseOptions:
         )
         if not found:
             reason = "nothing of a contract is promised: add --throughput, --iops, --p99 or --mean"
-            refuse(reason, replace(self, profile=None, quota=None))
+            times = {"burst_time": PROMISES.burst_time, "sustained": PROMISES.sustained}
+            refuse(reason, replace(self, profile=None, quota=None, **times))
         elif self.p99 is None and self.mean is None:
             depth = None if self.latency_depth == 1 else self.latency_depth
             refuse("no latency is promised: add --p99 or --mean", latency_depth=depth)
@@ -97,21 +103,6 @@ class PromiseOptions:
 PROMISES = PromiseOptions()
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class BurstOptions:
-    """The times that tell a sustained rate from a burst."""
-
-    burst_time: TimeNs = 120 * SECOND_NS
-    """Longest time for which a burst is measured; a longer one cannot be told, unless it ends before."""
-    sustained: TimeNs | None = None
-    """Measure each rate that is kept again for this long and judge its last third, to outlast a burst: 60m. Without it
-    the rate of a contract only "holds for at least" the time in which it was seen."""
-
-
-BURSTS = BurstOptions()
-
-
 def prove(
     target: TargetText,
     /,
@@ -119,7 +110,6 @@ def prove(
     promised: PromiseOptions = PROMISES,
     size: SizeBytes = 256 * MIB,
     tolerance: Ratio = 0.02,
-    bursts: BurstOptions = BURSTS,
     vm: str | None = None,
     out: Path = Path("iocurve-proof"),
     files: FileOptions = FILES,
@@ -152,8 +142,8 @@ def prove(
         promised=promised.promised(),
         size_bytes=size,
         tolerance=tolerance,
-        burst_s=bursts.burst_time / SECOND_NS,
-        sustained_s=(bursts.sustained or 0) / SECOND_NS,
+        burst_s=promised.burst_time / SECOND_NS,
+        sustained_s=(promised.sustained or 0) / SECOND_NS,
         network_bytes_per_s=network,
         overwrite=files.overwrite,
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Literal
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 import msgspec
 
@@ -109,6 +110,13 @@ def parse_nfs_urls(text: str) -> tuple[NfsUrl, ...]:
     if not 1 <= len(numbers) <= ADDRESSES_MAX:
         raise ValueError(f"'{text}' has {len(numbers)} addresses; 1 to {ADDRESSES_MAX} are possible")
     return tuple(parse_nfs_url(f"{found[1]}{number}{text[found.end() :]}") for number in numbers)
+
+
+def with_parameters(text: str, changes: Mapping[str, object]) -> str:
+    """The URL with some of its parameters changed or added."""
+    parts = urlsplit(text)
+    said = {"vers" if name == "version" else name: value for name, value in parse_qsl(parts.query)}
+    return parts._replace(query=urlencode(said | {name: str(value) for name, value in changes.items()})).geturl()
 
 
 def nfs_address(mount: NfsMount) -> str:

@@ -13,15 +13,26 @@ import msgspec
 from msgspec.structs import replace
 
 from iocurve.analysis.load_names import COMPARED_AXES, axis_text
-from iocurve.dialects.native.keys import DEFAULTS, WORDS
+from iocurve.dialects.native.keys import DEFAULTS, KINDS, WORDS
+from iocurve.dialects.native.kinds import TRUTH
 from iocurve.engine.plan import Blocks, FixedBlocks
 from iocurve.foundation.errors import Diagnostic, PlanError
 from iocurve.foundation.units import MIB, SECOND_NS
 from iocurve.job.model import Job, PerKind, Said, TreeLoad
 from iocurve.job.resolve.checks import MAX_WORKERS
-from iocurve.measure.data_set import PROCESSORS_MAX, DataSet, axes_of, pinned, processors
-from iocurve.measure.scenario.document import TARGETS_OWN, Family, FamilyForm, FamilyJob, Form, Scenario
+from iocurve.measure.data_set import PROCESSORS_MAX, DataSet, axes_of, pinned, processors, target_fields
+from iocurve.measure.scenario.document import (
+    FIELD_AXES,
+    TARGETS_OWN,
+    URL_AXES,
+    Family,
+    FamilyForm,
+    FamilyJob,
+    Form,
+    Scenario,
+)
 from iocurve.result.document import Axis, FamilyComparison
+from iocurve.targets.nfs_url import with_parameters
 from iocurve.targets.opened_target import OpenedTarget
 from iocurve.targets.target import DiskTarget
 
@@ -104,7 +115,10 @@ class Cases(msgspec.Struct, frozen=True):
         said = axes.pop("nconnect", ())
         connections = [self.opened[job.on].nconnect for job in family.jobs]
         nconnect = max((one for one in connections if one is not None), default=None)
-        if not said or nconnect is None:
+        if nconnect is None:
+            # Parameters of a URL are those of exports.
+            return {axis: values for axis, values in axes.items() if axis not in URL_AXES}
+        if not said:
             return axes
         of_target = nconnect if nconnect > 1 else NCONNECT_COMPARED
         values = tuple(dict.fromkeys(of_target if value == TARGETS_OWN else value for value in said))
@@ -157,6 +171,9 @@ class Cases(msgspec.Struct, frozen=True):
             )
             # The processors of a cluster's machines are their own affair.
             bound = Said() if self.machines else pinned(data.opened, worker)
+            if changed := {axis: value for axis, value in axes.items() if axis in URL_AXES}:
+                url = target_fields(data.opened).get("nfs_url")
+                fields = fields.but(nfs_url=with_parameters(url, changed) if url else None)
             if tree is not None:
                 yield fields.but(tree=tree).over(job.load).over(data.tree(tree, worker // _numjobs(job))).over(bound)
             else:
@@ -230,6 +247,9 @@ def _at(job: FamilyJob, axes: dict[str, Axis]) -> FamilyJob:
         fields["blocks"] = _one_size(int(axes["block_bytes"]))
     if "nconnect" in axes:
         fields["nconnect"] = int(axes["nconnect"])
+    for field in FIELD_AXES.values():
+        if field in axes:
+            fields[field] = axes[field] == "true" if KINDS[field] is TRUTH else axes[field]
     return replace(job, on=str(axes.get("target", job.on)), load=job.load.but(**fields))
 
 

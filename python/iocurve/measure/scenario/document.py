@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import get_args
 
@@ -12,6 +11,7 @@ from msgspec.structs import replace
 from iocurve.analysis.answers import FAMILIES, FEWEST_CLIENTS
 from iocurve.analysis.load_names import COMPARED_AXES
 from iocurve.dialects.native import kinds
+from iocurve.dialects.native.keys import FIELDS, KINDS, own_key
 from iocurve.dialects.native.kinds import (
     TEXT,
     TRUTH,
@@ -34,6 +34,7 @@ from iocurve.job.model import Said, TreeLoad
 from iocurve.result import reference
 from iocurve.result.document import Axis, CachePolicy, FamilyComparison
 from iocurve.result.paired import MARGIN
+from iocurve.targets.nfs_url import NUMBERS, VERSIONS
 
 
 class BlockSize(Size):
@@ -71,7 +72,18 @@ class Connections(Kind[int | str]):
 
 
 _CONNECTIONS = Plain(int, 'a whole number or "target"', 1, 16)
-AXES: Mapping[str, AnyKind] = {
+URL_AXES = ("vers", "slots", "rsize", "wsize", "timeo", "retrans")
+"""Parameters of the URL of an export that can be axes, next to ``nconnect``."""
+_DECIDED = frozenset({"name", "overwrite", "runtime_ns", "ramp_ns", "repeatable", "nfs_url", "nfs_source", "disk"})
+"""Fields that a scenario decides itself."""
+
+
+def _is_axis(field: str) -> bool:
+    """True of a field with a single number, word or truth value as its value."""
+    return field not in _DECIDED and isinstance(KINDS[field], Plain | Size | Time | Word)
+
+
+AXES: dict[str, AnyKind] = {
     "read_percent": whole(0, 100),
     "depth": whole(1, 2**20),
     "nconnect": Connections(),
@@ -81,10 +93,14 @@ AXES: Mapping[str, AnyKind] = {
     "kind": Word(("read", "write")),
     "target": TEXT,
     "files": whole(1, 2**20),
+    **{name: Word(tuple(VERSIONS)) if name == "vers" else whole(*NUMBERS[name]) for name in URL_AXES},
 }
+FIELD_AXES = {own_key(field): field for field in FIELDS if own_key(field) not in AXES and _is_axis(field)}
+"""Fields of a job file that can be axes, too, by their keys."""
+AXES |= {key: KINDS[field] for key, field in FIELD_AXES.items()}
 """The possible axes of a family, with the type of their values."""
-AXIS_NAMES = {"blocks": "block_bytes"}
-"""Names of axes in results, if they differ from the keys."""
+AXIS_NAMES = {"blocks": "block_bytes"} | FIELD_AXES
+"""Names of axes in results, if they differ from the keys: those of fields have their unit."""
 DIRECTORY = Path(__file__).parent.parent / "scenarios"
 
 
@@ -344,6 +360,8 @@ class _Scenario:
             if key in AXES:
                 kind = self.target if key == "target" else AXES[key]
                 values = table.value(key, Several(kind), (0,))
+                # An axis has numbers and words: a truth value is a word.
+                values = tuple(str(value).lower() if isinstance(value, bool) else value for value in values)
                 axes[AXIS_NAMES.get(key, key)] = tuple(dict.fromkeys(values))
                 if not values:
                     table.error(f"{key}: name at least one value", key)
