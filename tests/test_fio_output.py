@@ -179,6 +179,14 @@ def test_without_group_reporting_each_job_is_an_entry() -> None:
     assert "percentile" not in jobs[2]["read"]["clat_ns"]
 
 
+def test_a_share_of_a_group_whose_jobs_end_at_different_times_is_of_its_bandwidth_as_in_fio() -> None:
+    """The mean of a job over the bytes of all jobs in the time in which one of them ran."""
+    prepared = fio("--name=a --size=1m --numjobs=2")
+    workers = [fio_job(0), fio_job(1, report_group=1).replace(window_end_ns=3 * SECOND)]
+    jobs = json.loads(render_json(prepared, measured(prepared, *workers)))["jobs"]
+    assert jobs[0]["read"]["bw_agg"] == pytest.approx(75.0)
+
+
 def test_response_under_a_rate_and_errors_are_ours() -> None:
     prepared = fio("--name=a --size=1m --rate_iops=10")
     paced = synthetic.kind({1_000: 10}, 4096, response={5_000: 10})

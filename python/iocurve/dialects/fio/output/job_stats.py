@@ -201,7 +201,7 @@ def job_stats(prepared: FioCommand, result: Result) -> list[JobStats]:
         members = tuple(worker for worker in workers if worker.report_group == number)
         if members:
             entries.append((prepared.sections[group.section], group.number, members))
-    totals = _bandwidth_of_groups(entries, prepared.plan)
+    totals = _bandwidth_of_groups(entries)
     return [
         JobStats(
             report=report,
@@ -241,15 +241,22 @@ def _as_direction(worker: WorkerOutcome, report: SectionReport, blocks: Mapping[
 
 
 def _bandwidth_of_groups(
-    entries: Sequence[tuple[SectionReport, int, tuple[WorkerOutcome, ...]]], plan: Plan
+    entries: Sequence[tuple[SectionReport, int, tuple[WorkerOutcome, ...]]],
 ) -> dict[int, dict[str, float]]:
-    """Bandwidth in KiB/s of all jobs with the same groupid, by groupid and kind."""
-    totals: dict[int, dict[str, float]] = {}
+    """Bandwidth in KiB/s of all jobs with the same groupid, by groupid and kind: over the time in which one ran."""
+    groups: dict[int, list[WorkerOutcome]] = {}
     for _, number, members in entries:
-        group = totals.setdefault(number, dict.fromkeys(KIND_NAMES, 0.0))
-        for kind in KIND_NAMES:
-            group[kind] += MergedOperations(members, (kind,)).spread("bytes", plan.interval_ns).mean / 1024
-    return totals
+        groups.setdefault(number, []).extend(members)
+    views = {
+        number: {kind: MergedOperations(tuple(members), (kind,)) for kind in KIND_NAMES}
+        for number, members in groups.items()
+    }
+    return {
+        number: {
+            kind: view.bytes * SECOND_NS / (busy_ns(view.users) or SECOND_NS) / 1024 for kind, view in kinds.items()
+        }
+        for number, kinds in views.items()
+    }
 
 
 def _percent(levels: Sequence[str], counts: Mapping[str, int]) -> dict[str, float]:
@@ -279,7 +286,7 @@ def _direction(kinds: Sequence[str], workers: Sequence[WorkerOutcome], plan: Pla
         ),
         bandwidth=bandwidth,
         iops_samples=view.spread("operations", plan.interval_ns),
-        share_of_group=100.0 * bandwidth.mean / group_bandwidth if group_bandwidth else 0.0,
+        share_of_group=min(100.0, 100.0 * bandwidth.mean / group_bandwidth) if group_bandwidth else 0.0,
     )
 
 
