@@ -123,19 +123,24 @@ bench: develop ## measure iocurve beside its peers; results go to bench/results
 	$(BIN)/python -m bench
 
 .PHONY: compatibility
-compatibility: develop ## compare with fio again, and write the tables of docs/equivalence.md and docs/strangers.md
+compatibility: develop ## compare with fio again, and write the tables of docs/evidence/equivalence.md and docs/evidence/third-party-jobs.md
 	IOCURVE_UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/peers/test_fio_equivalence.py tests/test_strangers.py
+
+# By hand: five minutes, on a quiet machine; Chromium takes the picture.
+.PHONY: readme
+readme: develop ## run the commands of README.md, and write their outputs and the picture of a report
+	$(BIN)/python -m bench.readme
 
 # By hand: half an hour. DOCUMENTS limits it, for example to the time that a machine is quiet; a second call continues.
 .PHONY: documents
-documents: develop ## show the statements of the published documents, and write docs/evidence.md
+documents: develop ## show the statements of the published documents, and write docs/evidence/published.md
 	$(BIN)/python -m bench.documents $(DOCUMENTS)
 
 # By hand, at most 20 minutes. The tests run the same simulations with fewer runs. The first part measures in real time and
 # wants a quiet machine; the others do not depend on its load. No part starts a row or a run after its time: rows that are
 # left keep what an earlier call measured.
 .PHONY: truth
-truth: truth-measured truth-simulated truth-simulated-limits ## measure how true the figures and conclusions are, in 20 minutes, and write the tables of docs/truth.md
+truth: truth-measured truth-simulated truth-simulated-limits ## measure how true the figures and conclusions are, in 20 minutes, and write the tables of docs/evidence/accuracy.md
 
 .PHONY: truth-measured
 truth-measured: develop ## the part of make truth that measures in real time, in 6 minutes
@@ -163,7 +168,7 @@ truth-simulated-limits: develop ## count how often limits are named rightly in s
 # By hand, too: about six hours; the last part needs root. A second call continues.
 LIMITS_BENCH = $(BIN)/python -m bench.limits --section
 .PHONY: truth-limits
-truth-limits: develop ## count how often limits are named rightly, and write the tables of docs/truth-limits.md
+truth-limits: develop ## count how often limits are named rightly, and write the tables of docs/evidence/bottlenecks.md
 	mkdir -p $(LIMITS)
 	$(LIMITS_BENCH) stub --out $(LIMITS)/stub.jsonl
 	$(LIMITS_BENCH) stub-hogs --hogs 2 --out $(LIMITS)/stub-hogs.jsonl
@@ -173,12 +178,12 @@ truth-limits: develop ## count how often limits are named rightly, and write the
 
 # By hand: minutes, most of them for the journals. The tests run what of it takes seconds.
 .PHONY: faults
-faults: develop ## break server, network, client and storage, and write the table of docs/faults.md
+faults: develop ## break server, network, client and storage, and write the table of docs/evidence/failures.md
 	$(BIN)/python -m bench.faults
 
 # By hand, too: it needs root, and takes ten minutes.
 .PHONY: faults-cluster
-faults-cluster: develop ## break hosts, links and clocks of a cluster, and write the table of docs/faults-cluster.md
+faults-cluster: develop ## break hosts, links and clocks of a cluster, and write the table of docs/evidence/failures-cluster.md
 	$(BIN)/python -m bench.cluster
 
 # By hand, too: two hours and more. The guests of the crowd need root.

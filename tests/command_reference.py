@@ -8,12 +8,15 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Set
+from dataclasses import dataclass
 
 from cyclopts import App
 
 from goldens import present
 from iocurve.cli.commands import app
+from iocurve.cli.common import OPTION_GROUPS
 from iocurve.cli.listing import EXIT_STATUS, GROUPS, Command
 from iocurve.dialects.registry import REGISTRY
 
@@ -21,46 +24,114 @@ MARKER = "<!-- Generated from the help of the commands by tests/command_referenc
 OPTION = re.compile(r"^\* `(?P<names>[^`]+)`: *(?P<meaning>.*)$", re.MULTILINE)
 
 
+SHARED_FROM = 2
+"""Least number of commands that take an option with the same text, from which the page describes it once."""
+
+
 def reference() -> str:
-    """All commands by purpose, then the exit statuses."""
-    sections = (part for title, commands in GROUPS.items() for part in (f"## {title}", *map(_command, commands)))
-    return "\n\n".join((MARKER, *sections, "## Exit status", _exit_status())) + "\n"
+    """All commands by purpose, the options that several take, and the exit statuses."""
+    helped = [one for commands in GROUPS.values() for command in commands for one in _helped(command)]
+    counts = Counter(row for one, _ in helped for row in _rows(one) if row.is_option)
+    most: dict[str, Row] = {}
+    for row, count in counts.most_common():
+        if count >= SHARED_FROM:
+            most.setdefault(row.name, row)
+    shared = set(most.values())
+    parts = [MARKER]
+    for title, commands in GROUPS.items():
+        parts.append(f"## {title}")
+        for command in commands:
+            if command.name in REGISTRY or command.prints_help:
+                parts.append(f"### iocurve {command.name}\n\n```text\n{_printed_help(command.name)}\n```")
+            parts += [_help(one, name, shared) for one, name in _helped(command)]
+    parts += ["## Shared options", *_shared(shared), "## Exit status", _exit_status()]
+    return "\n\n".join(parts) + "\n"
 
 
-def _command(command: Command) -> str:
+def _helped(command: Command) -> list[tuple[App, str]]:
+    """The applications of a command that have options, with their names."""
     if command.name in REGISTRY or command.prints_help:
-        return f"### iocurve {command.name}\n\n```text\n{_printed_help(command.name)}\n```"
-    found = app[command.name]
+        return []
+    found, name = app[command.name], f"iocurve {command.name}"
     if not command.has_subcommands:
-        return _help(found, f"iocurve {command.name}")
-    subcommands = [name for name in sorted(found) if not name.startswith("-") and name not in REGISTRY]
-    own = [_help(found, f"iocurve {command.name}")] if command.name == "explain" else []
-    return "\n\n".join((*own, *(_help(found[name], f"iocurve {command.name} {name}") for name in subcommands)))
+        return [(found, name)]
+    subcommands = [one for one in sorted(found) if not one.startswith("-") and one not in REGISTRY]
+    own = [(found, name)] if command.name == "explain" else []
+    return [*own, *((found[one], f"{name} {one}") for one in subcommands)]
+
+
+FIO_DESCRIBES = re.compile(r"^  --(?:out|fail-if|metrics|hosts)[= ].*\n(?: {6,}.*\n)*", re.MULTILINE)
+"""Options that the help of ``iocurve fio`` describes, and the page once."""
+OTHERS_OPTIONS = re.compile(r"(?:^  +\S.*\n)+(?:^\n)?(?=^iocurve adds$)", re.MULTILINE)
 
 
 def _printed_help(command: str) -> str:
-    """The help of a command that parses its own arguments."""
+    """The help of a command that parses its own arguments, without the options of the other tool."""
     words = [sys.executable, "-m", "iocurve", command, "--help"]
-    return subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+    text = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+    text = OTHERS_OPTIONS.sub("  …\n", text, count=1)
+    return text if command == "fio" else FIO_DESCRIBES.sub("", text)
 
 
-def _help(one: App, name: str) -> str:
-    """Usage, description, a table of arguments and options, and the example."""
+@dataclass(frozen=True)
+class Row:
+    """An argument or an option, with its text."""
+
+    names: str
+    meaning: str
+
+    @property
+    def is_option(self) -> bool:
+        """False for an argument."""
+        return self.names.startswith("-")
+
+    @property
+    def name(self) -> str:
+        """Its name without the value."""
+        return self.names.split()[0].rstrip(",")
+
+    def __str__(self) -> str:
+        return f"- `{self.names}`: {self.meaning}"
+
+
+def _help(one: App, name: str, shared: Set[Row]) -> str:
+    """Usage, description, arguments and options that other commands lack, and the example."""
     text = one.generate_docs("markdown", recursive=False, usage_name=name)
     usage = present(re.search(r"^iocurve .*$", text, re.MULTILINE))
     description = re.split(r"\n\*\*|\n#", text.partition("```\n")[2].partition("```")[0].strip())[0].strip()
     example = re.search(r"Example: (.*)", str(one.help_epilogue or ""))
     line = one.usage.removeprefix("Usage: ") if one.usage else usage[0]
-    parts = [f"### {name}", f"```text\n{line}\n```", description, "\n".join(_table(text))]
+    rows = _rows(one)
+    others = ", ".join(f"`{row.name}`" for row in rows if row in shared)
+    also = f"[Shared](#shared-options): {others}" if others else ""
+    parts = [
+        f"### {name}",
+        f"`{line}`",
+        description,
+        _listed(row for row in rows if row not in shared),
+        also,
+    ]
     return "\n\n".join(part for part in (*parts, f"Example: `{example[1]}`" if example else "") if part)
 
 
-def _table(text: str) -> Iterator[str]:
-    rows = list(OPTION.finditer(re.sub(r"\n {2,}(?=\S)", " ", text)))
-    if rows:
-        yield from ("| argument or option | meaning |", "| --- | --- |")
-    for row in rows:
-        yield f"| `{row['names']}` | {row['meaning'].strip().replace('|', chr(92) + '|')} |"
+def _rows(one: App) -> list[Row]:
+    text = re.sub(r"\n {2,}(?=\S)", " ", one.generate_docs("markdown", recursive=False))
+    return [Row(row["names"], row["meaning"].strip()) for row in OPTION.finditer(text)]
+
+
+def _listed(rows: Iterable[Row]) -> str:
+    return "\n".join(map(str, rows))
+
+
+def _shared(rows: Set[Row]) -> Iterator[str]:
+    """The options that several commands take, by purpose."""
+    heading_of = {f"--{name}": title for title, names in OPTION_GROUPS.items() for name in names.split()}
+    by_heading = {title: [row for row in rows if heading_of.get(row.name) == title] for title in OPTION_GROUPS}
+    by_heading["Others"] = [row for row in rows if row.name not in heading_of]
+    for title, found in by_heading.items():
+        if found:
+            yield f"### {title}"
+            yield _listed(sorted(found, key=lambda row: (row.names, row.meaning)))
 
 
 def _exit_status() -> str:

@@ -209,7 +209,7 @@ def test_turns_without_operations_are_told() -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_caches_are_found_and_not_invented(shape: str) -> None:
-    """Under drawn noise, correlation and drift; docs/truth.md has more runs."""
+    """Under drawn noise, correlation and drift; docs/evidence/accuracy.md has more runs."""
     assert cache_verdicts(shape, 400, has_cache=False) <= 0.01 * 400
     assert cache_verdicts(shape, 200, has_cache=True) >= 0.88 * 200
 

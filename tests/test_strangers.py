@@ -17,7 +17,7 @@ def texts() -> list[dict[str, str]]:
 
 
 def test_the_page_counts_the_texts_of_the_list() -> None:
-    path = ROOT / "docs" / "strangers.md"
+    path = ROOT / "docs" / "evidence" / "third-party-jobs.md"
     page = path.read_text(encoding="utf-8")
     for dialect, title in {"vdbench": "vdbench", "diskspd": "DiskSpd"}.items():
         found = [text for text in texts() if text["dialect"] == dialect]

@@ -476,7 +476,10 @@ def test_points_that_took_no_turns_have_a_ratio_without_an_interval() -> None:
     [(2, 3, 0.5, 0.0), (2, 6, 0.0, 0.0), (2, 6, 0.7, 0.3), (3, 4, 0.5, 0.3), (8, 6, 0.7, 0.0), (8, 10, 0.9, 0.0)],
 )
 def test_intervals_of_gains_hold_the_truth(members: int, rounds: int, correlation: float, drift: float) -> None:
-    """AR(1) noise over the turns of all points, and a steady drift; fixed seeds. docs/truth.md has more runs."""
+    """AR(1) noise over the turns of all points, and a steady drift; fixed seeds.
+
+    docs/evidence/accuracy.md has more runs.
+    """
     counted = gain_coverage(members, rounds, TurnNoise(correlation=correlation, drift=drift), 1000)
     assert counted.share >= 0.93
 
@@ -505,7 +508,7 @@ def test_a_count_is_known_to_a_batch_of_completions() -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_verdicts_on_gains_are_seldom_wrong(shape: str) -> None:
-    """Under drawn noise, correlation and drift; docs/truth.md has more runs."""
+    """Under drawn noise, correlation and drift; docs/evidence/accuracy.md has more runs."""
     for rounds in (3, 6):
         same, more = (gain_verdicts(rounds, shape, truth, 400) for truth in (1.0, 1.1))
         assert same["faster"] + same["slower"] <= 0.075 * 400

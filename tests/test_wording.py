@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 TEXTS = (
     "*.md",
     "Makefile",
-    "docs/*.md",
+    "docs/**/*.md",
     "bench/**/*.md",
     "python/**/*.py",
     "bench/**/*.py",

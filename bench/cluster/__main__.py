@@ -1,4 +1,5 @@
-"""``python -m bench.cluster``: breaks hosts, links and clocks of a cluster, and writes ``docs/faults-cluster.md``."""
+"""``python -m bench.cluster``: breaks hosts, links and clocks of a cluster, and writes
+``docs/evidence/failures-cluster.md``."""
 
 from __future__ import annotations
 
@@ -28,10 +29,10 @@ stays right. Another version of iocurve is a file that tells another number; the
 All hosts and the volume share two processors. Where other programs keep them busy, the volume itself is late, and
 clients that nothing was done to wait for it, too: their waits are in the rows.
 
-[faults.md](faults.md) shows faults between one client and its volume.
+[failures.md](failures.md) shows faults between one client and its volume.
 """
 PAGE = Page(
-    Path(__file__).parents[2] / "docs" / "faults-cluster.md",
+    Path(__file__).parents[2] / "docs" / "evidence" / "failures-cluster.md",
     HEAD,
     {**COLUMNS, "as expected": verdict},
     TAIL,

@@ -1,4 +1,5 @@
-"""``python -m bench.documents [--out DIRECTORY] [NAME…]``: runs the commands and writes the table of docs/evidence.md.
+"""``python -m bench.documents [--out DIRECTORY] [NAME…]``: runs the commands and writes the table of
+docs/evidence/published.md.
 
 A command whose directory has its result is not run again, so a run that was interrupted continues, and single commands
 can be run by their names while the machine is quiet. The table has the commands that have run.
@@ -18,7 +19,7 @@ from bench.documents.commands import COMMANDS, FILES, SCENARIOS
 from bench.documents.page import page
 
 OUT = Path("target/documents")
-PAGE = Path("docs/evidence.md")
+PAGE = Path("docs/evidence/published.md")
 DONE = "command.json"
 """The file in a command's directory that says that the command has ended, and how long it took."""
 

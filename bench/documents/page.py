@@ -1,4 +1,4 @@
-"""Writes docs/evidence.md from the directories of the commands."""
+"""Writes docs/evidence/published.md from the directories of the commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""``python -m bench.faults``: breaks one thing after the other, prints the table, and writes ``docs/faults.md``.
+"""``python -m bench.faults``: breaks one thing after the other, prints the table, and writes
+``docs/evidence/failures.md``.
 
 Rows can be run one by one: the page keeps the lines of the others.
 """
@@ -26,13 +27,13 @@ show that a load went on: other work may have run on the machine, so they say no
 
 """
 TAIL = """
-The faults that a volume injects are described in [volume.md](volume.md#faults). `tests/test_verify_faults.py` compares
-each injected fault with what verification names: file, offset, and number of the write.
+The faults that a volume injects are described in [volume.md](../volume.md#faults). `tests/test_verify_faults.py`
+compares each injected fault with what verification names: file, offset, and number of the write.
 
-[faults-cluster.md](faults-cluster.md) shows faults between many machines.
+[failures-cluster.md](failures-cluster.md) shows faults between many machines.
 """
 PAGE = Page(
-    Path(__file__).parents[2] / "docs" / "faults.md",
+    Path(__file__).parents[2] / "docs" / "evidence" / "failures.md",
     HEAD,
     {
         **COLUMNS,

@@ -1,4 +1,4 @@
-"""The tables of ``docs/truth-limits.md``, from the records of the runs."""
+"""The tables of ``docs/evidence/bottlenecks.md``, from the records of the runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from bench.limits.case import HELD_OUT, KINDS, Kind, drawn
 
-PAGE = Path(__file__).parents[2] / "docs" / "truth-limits.md"
+PAGE = Path(__file__).parents[2] / "docs" / "evidence" / "bottlenecks.md"
 COLUMNS = (
     "kind",
     "runs",

@@ -1,4 +1,4 @@
-"""``python -m bench.sizing``: asks every question and writes ``docs/sizing-questions.md``."""
+"""``python -m bench.sizing``: asks every question and writes ``docs/evidence/sizing.md``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from iocurve.cli import commands
 from iocurve.foundation.units import format_number
 
 ROOT = Path(__file__).parent.parent.parent
-TABLE = ROOT / "docs" / "sizing-questions.md"
+TABLE = ROOT / "docs" / "evidence" / "sizing.md"
 QUESTIONS = Path(__file__).with_name("questions.toml")
 NEAR_PERCENT = 2.0
 _STEP = re.compile(r"([a-z_]+)((?:\[[^\]]+\])*)\Z")

@@ -1,4 +1,5 @@
-"""``make truth``: measures how true iocurve's figures and conclusions are, and writes the tables of docs/truth.md.
+"""``make truth``: measures how true iocurve's figures and conclusions are, and writes the tables of
+docs/evidence/accuracy.md.
 
 Each section is a function that gives the rows of a table, which lies between two marks in the page, so that sections
 can be measured by themselves: ``python -m bench.truth intervals steps``. Sections that measure in real time run first,

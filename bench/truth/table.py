@@ -1,4 +1,4 @@
-"""The tables of ``docs/truth.md``: one section each, between two marks in the page."""
+"""The tables of ``docs/evidence/accuracy.md``: one section each, between two marks in the page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "truth.md"
+PAGE = Path(__file__).parents[2] / "docs" / "evidence" / "accuracy.md"
 CONCLUSION = ("case", "expected", "measured", "runs")
 """Columns of a table of conclusions."""
 

@@ -1,6 +1,6 @@
 """The same small jobs, run by fio and by iocurve: operations, bytes, addresses and files are the same.
 
-``docs/equivalence.md`` is the table of the comparisons; ``make compatibility`` rewrites it.
+``docs/evidence/equivalence.md`` is the table of the comparisons; ``make compatibility`` rewrites it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from iocurve.measure import local
 
 pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
 
-TABLE = Path(__file__).parents[2] / "docs/equivalence.md"
+TABLE = Path(__file__).parents[2] / "docs/evidence/equivalence.md"
 UPDATES = bool(os.environ.get("IOCURVE_UPDATE_GOLDEN"))
 ROWS: list[str] = []
 HEAD = (

@@ -16,7 +16,7 @@ from goldens import DATA
 
 pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
 
-TABLE = Path(__file__).parents[2] / "docs/equivalence.md"
+TABLE = Path(__file__).parents[2] / "docs/evidence/equivalence.md"
 
 FILES = {"plain": ("json", 3), "writes": ("json+", 4), "reports": ("json+", 5), "paces": ("json+", 3)}
 """Job files, with the form and the version of the terse lines in which their output is compared."""
@@ -28,7 +28,7 @@ OURS = {
     "/read/clat_ns/percentile": "`gtod_reduce` and `disable_clat`: the latencies are measured",
     "/read/clat_ns/bins": "`gtod_reduce` and `disable_clat`: the latencies are measured",
 }
-"""Fields that fio lacks, with the reason; docs/equivalence.md lists them."""
+"""Fields that fio lacks, with the reason; docs/evidence/equivalence.md lists them."""
 
 
 @pytest.mark.parametrize("name", FILES)

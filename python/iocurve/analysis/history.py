@@ -26,7 +26,7 @@ from iocurve.result.document import Point, Result
 from iocurve.result.stats import student_tail
 
 FALSE_ALARMS = 0.01
-"""Share of series without a change in which one is found; ``docs/truth.md`` counts it."""
+"""Share of series without a change in which one is found; ``docs/evidence/accuracy.md`` counts it."""
 RUNS_MIN = VALUES_MIN
 """Fewer runs are not searched for changes."""
 SMALLEST = CHANGE_MIN

@@ -15,8 +15,8 @@ noise.
 The least ratios come from simulation: of series without a change at most 1 in 100 are called one, for 10 to 200 values
 and correlations up to 0.9, for Gaussian and lognormal noise, for heavy tails (Student's t with 3 degrees of freedom) of
 correlations up to 0.5, and where single values drop out of uncorrelated noise. Nothing is promised where strongly
-correlated noise jumps, or where several values in a row drop out: a level that lasts is a level. ``docs/truth.md`` has
-the counts, and next to them the power of the best test that there can be.
+correlated noise jumps, or where several values in a row drop out: a level that lasts is a level.
+``docs/evidence/accuracy.md`` has the counts, and next to them the power of the best test that there can be.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ def envelope(
     expressions = output.checks.parsed(scenarios.vocabulary(asked))
     with output.observed(), cluster.machines(*asked.targets.values()) as machines:
         result = scenarios.run(replace(asked, machines=machines), out, quiet=output.quiet)
-    return _shown(result, out, output, expressions)
+    return show_result(result, out, output, expressions)
 
 
 @Parameter(name="*")
@@ -236,7 +236,7 @@ def run(
     expressions = output.checks.parsed(scenarios.vocabulary(request))
     with output.observed(), cluster.machines(*request.targets.values()) as machines:
         result = scenarios.run(replace(request, machines=machines), directory, resume=resume, quiet=output.quiet)
-    return _shown(result, directory, output, expressions)
+    return show_result(result, directory, output, expressions)
 
 
 def _run_job(path: Path, files: FileOptions, out: Path | None, cluster: ClusterOptions, output: MeasuredOutput) -> int:
@@ -255,7 +255,7 @@ def _run_job(path: Path, files: FileOptions, out: Path | None, cluster: ClusterO
             before_run=lambda plans: expressions.extend(output.checks.parsed(Vocabulary.of_plans(plans))),
         )
     assert result is not None, "a job file asks nothing"
-    return _shown(result, out, output, expressions)
+    return show_result(result, out, output, expressions)
 
 
 def _run_job_elsewhere(
@@ -276,7 +276,7 @@ def _run_job_elsewhere(
         permitted = partial(programs.measured_on, overwrite=files.overwrite, machines=machines)
         measure = partial(permitted, target, NATIVE.name, command)
         result = campaigns.into_directory(directory, measure, quiet=output.quiet)
-    return _shown(result, directory, output, expressions)
+    return show_result(result, directory, output, expressions)
 
 
 @Parameter(name="*")
@@ -411,10 +411,10 @@ def _searched(
     with output.observed(), cluster.machines(question.target) as machines:
         measure = search(replace(question, machines=machines))
         result = campaigns.into_directory(out, measure, quiet=output.quiet)
-    return _shown(result, out, output, expressions)
+    return show_result(result, out, output, expressions)
 
 
-def _shown(result: Result, out: Path | None, output: OutputOptions, expressions: Sequence[Expression]) -> int:
+def show_result(result: Result, out: Path | None, output: OutputOptions, expressions: Sequence[Expression]) -> int:
     """Prints the figures, the path of the report and the checks, or the result document; gives the exit status."""
     if output.json:
         sys.stdout.write(result.document().decode())

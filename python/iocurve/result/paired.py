@@ -4,8 +4,8 @@ Two points that take turns (A B B A …) have one pair of rates in each round. T
 so that bounds are positive and the ratio of A to B is the inverse of that of B to A. The interval is Student's. From
 ``COVARIATE_PAIRS_MIN`` pairs on, which of the two ran first in its round is a covariate, so that a steady drift of the
 machine does not count as an error (the period effect of a crossover design: S. Senn, "Cross-over Trials in Clinical
-Research", Wiley 2002). ``docs/truth.md`` counts how often intervals hold the true ratio, and how often verdicts are
-wrong.
+Research", Wiley 2002). ``docs/evidence/accuracy.md`` counts how often intervals hold the true ratio, and how often
+verdicts are wrong.
 """
 
 from __future__ import annotations

@@ -73,7 +73,8 @@ def independent_operations(point: Point, percent: float, kind: str | None = None
     clusters in which operations above the percentile occur: a stall makes many slow operations at once. Their number is
     that of the blocks estimator of the extremal index, with the intervals of the run as blocks (R. L. Smith,
     I. Weissman, "Estimating the extremal index", Journal of the Royal Statistical Society B 56, 1994). None where
-    ``effective_count`` is. ``docs/truth.md`` counts how often differences of such percentiles are called wrongly.
+    ``effective_count`` is. ``docs/evidence/accuracy.md`` counts how often differences of such percentiles are
+    called wrongly.
     """
     if kind is not None:
         own, every = effective_count(point, kind), independent_operations(point, percent)

@@ -1,7 +1,7 @@
 """Confidence intervals of means, and of what is computed from them.
 
 ``series_mean`` is for successive intervals of one run, which depend on one another; ``sample_mean`` is for values that
-do not, such as repeated runs. Both promise that 95 of 100 intervals hold the true mean. ``docs/truth.md`` counts how
+do not, such as repeated runs. Both promise that 95 of 100 intervals hold the true mean. ``docs/evidence/accuracy.md`` counts how
 many did, for AR(1) series: at least 93 of 100 from 20 values and correlations up to 0.7, 90 and more of correlations up
 to 0.95.
 
@@ -42,7 +42,7 @@ FREEDOM_MIN = 4
 FEW = 8
 """With no more independent values than this, a series that stopped early was partly chosen by luck: ..."""
 FEW_FACTOR = 1.5
-"""... its interval is wider by this factor, which was set by simulation (``docs/truth.md``)."""
+"""... its interval is wider by this factor, which was set by simulation (``docs/evidence/accuracy.md``)."""
 DEPENDENT_FACTOR = 1.1
 """The same for a series that tells less than half as much as independent values would: its dependence is an estimate,
 too."""

@@ -14,7 +14,7 @@ neighbours: in N where it rises, in log N where it falls.
 Rates of several runs of one load differ by more than one run shows; ``REPEAT`` and Birge's ratio allow for that (random
 effects, as in meta-analysis: C. Roever, G. Knapp and T. Friede, "Hartung-Knapp-Sidik-Jonkman approach and its
 modification for random-effects meta-analysis with few studies", BMC Medical Research Methodology 15, 2015).
-``docs/truth.md`` counts how often the bounds hold, on families of curves that they were not made for.
+``docs/evidence/accuracy.md`` counts how often the bounds hold, on families of curves that they were not made for.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ Probability 19, 1987). A rate is beyond the capacity where most operations are l
 s, at most a part s / h of all runs ever has a share of h (the maximal ergodic inequality), so such a run may end early.
 
 The arrivals are Poisson: fewer operations than due are a shortfall only where the arrival law does not explain them. A
-run without operations says nothing. The bracket is meant to hold the true rate in 95 of 100 searches; ``docs/truth.md``
-has the counts.
+run without operations says nothing. The bracket is meant to hold the true rate in 95 of 100 searches;
+``docs/evidence/accuracy.md`` has the counts.
 """
 
 from __future__ import annotations

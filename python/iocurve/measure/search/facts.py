@@ -20,7 +20,8 @@ HIGHEST_RATE = "highest rate"
 NEEDED_S_MAX = 86_400.0
 """A longer patience is not proposed."""
 UNSEEN = 0.25
-"""Changes that last for more than this part of a point may make its interval too narrow: ``docs/truth.md``."""
+"""Changes that last for more than this part of a point may make its interval too narrow:
+``docs/evidence/accuracy.md``."""
 
 
 def knee_facts(workload: str, found: knee.Knee, percent_of_capacity: float | None) -> SearchFacts:

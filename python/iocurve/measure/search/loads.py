@@ -372,7 +372,8 @@ class Stopping(msgspec.Struct):
     must be, at least twice as long as itself and long against its correlation; the mean is that of all values, and its
     error comes from the values after the first part. Luck in the first part cannot narrow the interval. An interval
     that turns out more than ``WIDTH_MAX`` times as wide as wanted refutes the first part: then the series so far is the
-    first part of a longer one. ``docs/truth.md`` has the coverage, and the targets for which nothing is promised.
+    first part of a longer one. ``docs/evidence/accuracy.md`` has the coverage, and the targets for which
+    nothing is promised.
     """
 
     precision: float

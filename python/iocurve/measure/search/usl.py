@@ -8,7 +8,7 @@ The errors of the points are known, so the intervals of the terms follow from th
 Each point's variance is estimated from a few values only; it is moved towards the relative variance that all points
 have in common (G. K. Smyth, "Linear models and empirical Bayes methods", Statistical Applications in Genetics and
 Molecular Biology 3, 2004). Intervals hold the true terms in 95 of 100 fits, and of 100 curves that follow the law at
-most 5 have a point that is called a misfit; ``docs/truth.md`` has the counts.
+most 5 have a point that is called a misfit; ``docs/evidence/accuracy.md`` has the counts.
 """
 
 from __future__ import annotations
