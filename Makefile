@@ -126,6 +126,21 @@ bench: develop ## measure iocurve beside its peers; results go to bench/results
 compatibility: develop ## compare with fio again, and write the tables of docs/evidence/equivalence.md and docs/evidence/third-party-jobs.md
 	IOCURVE_UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/peers/test_fio_equivalence.py tests/test_strangers.py
 
+# The pages link to each other by their places in the repository, so the site has the same places.
+SITE := target/site
+.PHONY: docs
+docs: $(SITE)/.installed ## build the documentation as a site in target/site/html, and test its links
+	rm -rf $(SITE)/pages && mkdir -p $(SITE)/pages/bench
+	ln -s $(CURDIR)/*.md $(CURDIR)/docs $(SITE)/pages/
+	ln -s $(CURDIR)/bench/README.md $(SITE)/pages/bench/
+	NO_MKDOCS_2_WARNING=1 $(SITE)/venv/bin/mkdocs build --strict 2>$(SITE)/log || { cat $(SITE)/log >&2; exit 1; }
+	@echo "The site is $(CURDIR)/$(SITE)/html/index.html."
+
+$(SITE)/.installed: requirements-docs.lock | $(VENV)/.created
+	$(BIN)/uv venv --quiet --allow-existing $(SITE)/venv
+	VIRTUAL_ENV=$(SITE)/venv $(BIN)/uv pip install --quiet --require-hashes --requirement $<
+	@touch $@
+
 # By hand: five minutes, on a quiet machine; Chromium takes the picture.
 .PHONY: readme
 readme: develop ## run the commands of README.md, and write their outputs and the picture of a report
@@ -216,6 +231,8 @@ lock: develop ## take the newest versions that Cargo.toml and pyproject.toml all
 	cargo update
 	$(UV_LOCK) --upgrade --group pyproject.toml:dev --output-file requirements.lock
 	$(UV_LOCK) --constraint requirements.lock --group pyproject.toml:build --output-file requirements-user.lock
+	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade \
+	    --group pyproject.toml:docs --output-file requirements-docs.lock
 
 .PHONY: clean
 clean: ## remove what was built, the virtual environment too

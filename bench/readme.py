@@ -41,6 +41,8 @@ class Block(Struct):
     command: str
     shows: tuple[str, ...]
     """Patterns of the lines that are shown; ``…`` stands for others."""
+    lines_max: int = 30
+    """Most lines of the block."""
     kept: str = ""
     """The directory of the command's result, which is kept; empty: none."""
 
@@ -48,7 +50,7 @@ class Block(Struct):
         """The command with the lines of an output that the page shows."""
         lines: list[str] = [f"$ {self.command}"]
         for line in output.rstrip().splitlines():
-            if any(re.search(pattern, line) for pattern in self.shows):
+            if len(lines) < self.lines_max and any(re.search(pattern, line) for pattern in self.shows):
                 lines.append(line.rstrip())
             elif line.strip() and lines[-1] != LEFT_OUT:
                 lines.append(LEFT_OUT)
@@ -85,15 +87,15 @@ BLOCKS = (
     ),
     Block(
         name="check",
-        command="iocurve check nightly --fail-if 'p99 > 10ms where block_bytes == 4096'",
+        command="iocurve check nightly --fail-if 'errors > 0' --fail-if 'iops < 20k where depth == 64'",
         shows=(".",),
     ),
     Block(name="cluster", command="iocurve cluster up --local 2", shows=(".",)),
     Block(
         name="clients",
-        command="iocurve fio --clients 2 --name=t --rw=randread --bs=4k --size=64m "
-        "--ioengine=nfs --nfs_url='nfs://10.0.0.4/vol' --iodepth=8 --runtime=5 --time_based",
-        shows=("^  read: IOPS=", "^     lat "),
+        command="iocurve diskspd -b4K -r -o8 -t1 -W1 -d5 -c64M --on=127.0.0.10:6379 nfs://10.0.0.4/vol/file",
+        shows=("^Total IO", "^thread ", "^ +[01] \\|", "^total:"),
+        lines_max=9,
     ),
 )
 """In the order in which they run. Blocks that the page lacks are refused."""
@@ -133,7 +135,7 @@ def served(directory: Path) -> Iterator[str]:
 
 
 def ran(command: str, names: Mapping[str, str], directory: Path) -> str:
-    """What a command prints to stdout, with the targets as the page names them."""
+    """Runs a command; gives its stdout, with the targets as the page names them."""
     real = command
     for shown, actual in names.items():
         real = real.replace(shown, actual)
