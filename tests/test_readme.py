@@ -17,7 +17,7 @@ from iocurve.dialects.registry import REGISTRY, load
 from iocurve.result.document import Result
 
 WORDS_MAX = 1_000
-"""Of the page without its outputs."""
+"""The limit for the page without its outputs."""
 SHOWN = bodies(PAGE.read_text(encoding="utf-8"))
 
 

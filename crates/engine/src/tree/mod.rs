@@ -6,6 +6,23 @@
 //! Names (unless the plan has others), sizes and the files that are used are those of vdbench 5.04.07, so that each tool can use the trees of the
 //! other. Files are numbered over the whole tree, level after level: first those of the first directory of each
 //! directory above, then those of the second.
+//!
+//! From a dialect to the calls: `dialects/vdbench/file_plan.py` makes sections of them,
+//! with `Load.tasks`, and `job/resolve/tree.py` the workers; from `planned.Planned` on, SDs and FSDs take one path.
+//! elbencho's phases are trees of other names (`TreeNames`), in several roots; where a tool computes files and
+//! offsets itself (mdtest's names, elbencho's shares), sections have them as `Files.regions`. The plan describes the
+//! tree and the tasks (`plan/tree.rs`); `crates/engine/src/tree` has names, sizes and what exists, shared by the
+//! workers of a group; `worker/walk.rs` decides one step after another and hands addresses to the loop, which knows
+//! nothing of trees. `tree/list.rs` says which entries belong to a tree, `run/trees.rs` reads them from a file
+//! system, `engines/nfs/files/listing.rs` from an export. A walk has a lane for each operation in flight: a lane has
+//! one file, and its next step is decided when the step before has completed. `worker/walk/mixed.rs` draws kinds by
+//! share, `walk/failed.rs` undoes what was noted for a step that failed. A file has further names (link, symlink,
+//! copy, renamed): a number has the name in its upper bits (`tree/names.rs`). `tree/verified.rs` has the files of a
+//! verified tree in one row, so that one map and the headers of `verify` serve all of them, and compares a list of
+//! the tree with what its workers have left; `tree/journal.rs` keeps what exists in a file that survives the process
+//! (`mapped.rs`). A metadata engine carries the steps out; over NFS it is calls of a load
+//! (`engines/nfs/metadata.rs`), in one `Flight` with READ and WRITE, on local file systems threads
+//! (`engines/metadata/pool.rs`).
 
 mod java_random;
 mod journal;

@@ -3,6 +3,21 @@
 //! [`run`] executes one operation after the other and ends at the first that fails; each operation is a function in one of the other
 //! files, and works on the [`compound::Compound`]. A READ under limits interrupts its COMPOUND, which goes on when the READ is due; the reply to one with WRITEs
 //! waits. There are no delegations, no pNFS, no named attributes and no callbacks.
+//!
+//! A new operation touches `crates/wire/src/nfs4/operations.rs` (arguments, result, and its lines in `nfs_argop4` and
+//! `nfs_resop4`), a function in `crates/volume/src/programs/nfs4` and its line in `run.rs`, the fuzz targets
+//! `compounds` (any arguments) and `conversations` (clients that keep valid sessions and state). In that directory
+//! `run` carries out one operation after the other, `compound` is the state between them, `sessions` has SEQUENCE
+//! and what makes sessions, `data` READ, WRITE and COMMIT, `arriving` long calls of which bytes are missing, `open`,
+//! `lock`, `names`, `attributes` and `readdir` what they say, `place` filehandles. State of clients is in
+//! `crates/volume/src/nfs4_state`: `ledger` (the room for state by client and address, and who makes room for whom:
+//! all state passes `Tables::make_room` first; a client that was silent for an hour goes when another comes),
+//! `session` (slots, without a lock that others share), `clients`, `files` (opens and locks), `ranges` (locks of one
+//! file, by owner and in an `interval_tree`), `recovery` and `directory_record` (who may reclaim after a restart);
+//! `tables` keeps all of them in step, `registration` and `opens` are the operations on it. `model` compares all of
+//! it with a simple model, in random sequences (`PROPTEST_CASES` says how many); `soak` lets weeks of clients come
+//! and vanish by a held clock (`SOAK_DAYS`). The directories above the exports are in `served/pseudo_root.rs`. An
+//! attribute is a line in `crates/wire/src/nfs4/attributes.rs` and one in `programs/nfs4/attributes.rs`.
 
 pub(crate) mod arriving;
 mod attributes;
