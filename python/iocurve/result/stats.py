@@ -287,7 +287,8 @@ class MeanInterval(msgspec.Struct, frozen=True):
     events: int | None = None
     """Rare events, or returns to the rarer of two levels, that the series shows; None without such."""
     wanders: bool = False
-    """The series has long memory of an order from ``STRONG_ORDER``: 95 % are not promised (``docs/truth.md``)."""
+    """The series has long memory of an order from ``STRONG_ORDER``: 95 % are not promised
+    (``docs/evidence/accuracy.md``)."""
 
 
 def mean_interval(values: Sequence[float], tail: float, *, long_memory: float = 1.0) -> MeanInterval:
