@@ -1,9 +1,9 @@
 """Confidence intervals of means, and of what is computed from them.
 
 ``series_mean`` is for successive intervals of one run, which depend on one another; ``sample_mean`` is for values that
-do not, such as repeated runs. Both promise that 95 of 100 intervals hold the true mean. ``docs/evidence/accuracy.md`` counts
-how many did, for AR(1) series: at least 93 of 100 from 20 values and correlations up to 0.7, 90 and more of
-correlations up to 0.95.
+do not, such as repeated runs. Both promise that 95 of 100 intervals hold the true mean.
+``docs/evidence/accuracy.md`` counts how many did, for AR(1) series: at least 93 of 100 from 20 values and correlations
+up to 0.7, 90 and more of correlations up to 0.95.
 
 Successive intervals of a run are correlated (queues, caches, credits), so the textbook standard error is too small. How
 much too small cannot be told exactly from a short series, and a method that pretends it can covers too rarely. This
