@@ -6,7 +6,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use iocurve_meter::Nanos;
+use iocurve_meter::{Clock, Nanos};
 use iocurve_wire::record::write_record;
 use iocurve_wire::rpc::{Accepted, Rejected, ReplyHeader, auth_stat};
 use iocurve_wire::xdr::Encode;
@@ -50,6 +50,8 @@ pub(crate) struct ThreadParts<'t> {
     pub(crate) counters: &'t Counters,
     /// READs and WRITEs of this turn.
     pub(crate) io: &'t mut IoStats,
+    /// The clock, and when this turn has lasted long, where calls may wait for a disk.
+    pub(crate) long: Option<(&'t Clock, Nanos)>,
 }
 
 /// The client's end of a connection.
@@ -82,6 +84,12 @@ impl Peer {
 }
 
 impl<'t> Turn<'t> {
+    /// True if calls of this turn have kept the thread from its other connections for long.
+    #[inline]
+    pub(crate) fn is_long(&self) -> bool {
+        self.thread.long.is_some_and(|(clock, after)| clock.now() >= after)
+    }
+
     /// The export of a handle.
     #[inline]
     pub(crate) fn export(&self, file: &[u8]) -> &'t Export {

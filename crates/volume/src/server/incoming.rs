@@ -50,6 +50,8 @@ pub(super) enum Stop {
     Pending,
     /// Something large would begin, and memory is tight.
     Memory,
+    /// A call took long, and further ones may.
+    Long,
 }
 
 /// The receiving side of a connection.
@@ -180,6 +182,9 @@ impl Incoming {
     /// Answers operations that are due, then every complete call, and takes those off the input.
     pub(super) fn answer(&mut self, turn: &mut Turn<'_>, input: &mut &[u8]) -> Result<Stop, Close> {
         loop {
+            if turn.is_long() {
+                return Ok(Stop::Long);
+            }
             let limit = match () {
                 () if turn.tight.transfers => TIGHT_BYTES,
                 () if turn.batch.is_bulk() => BULK_BATCH_BYTES,

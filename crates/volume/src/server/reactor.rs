@@ -2,6 +2,9 @@
 //!
 //! Moving a connection's bytes from one core to another costs about as much as serving them. On a loopback connection packets
 //! arrive on the client's core, so that a client and the thread that serves it take turns on one core with the data in its caches.
+//!
+//! Where calls may wait for a disk there are further threads: a connection whose calls took long goes to one of them, so that the
+//! others of its thread do not wait for its next ones.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -34,6 +37,9 @@ const EVENTS_MAX: usize = 256;
 
 /// The core on which a connection's packets arrive is looked up once in this many turns.
 const TURNS_PER_LOOKUP: u32 = 256;
+
+/// A connection whose calls took long returns to a core after this many turns that did not.
+const TURNS_TO_RETURN: u32 = 1024;
 
 /// Pause after a connection could not be accepted (no file descriptors left).
 const ACCEPT_PAUSE_NS: Nanos = 100_000_000;
@@ -103,6 +109,7 @@ impl Reactor {
             epoll.add(listener, LISTENER_ID, libc::EPOLLIN)?;
         }
         let worker = Worker::new(served, own, counters, INPUT_BYTES);
+        let worker = if threads.has_further() { worker.with_short_turns(clock.clone()) } else { worker };
         Ok(Self {
             worker,
             threads,
@@ -120,7 +127,9 @@ impl Reactor {
 
     /// Serves until the volume stops.
     pub(crate) fn run(mut self) -> io::Result<()> {
-        pin(self.threads.cpu(self.own));
+        if let Some(cpu) = self.threads.cpu(self.own) {
+            pin(cpu);
+        }
         let mut events = [epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
         let mut due = Vec::new();
         let mut is_repairing = false;
@@ -298,8 +307,9 @@ impl Reactor {
         }
         let socket = Socket::new(stream, peer.ip().is_loopback());
         let (id, counters) = self.threads.opened(peer, &socket, now);
-        let thread = socket.incoming_cpu().and_then(|cpu| self.threads.of_cpu(cpu));
-        let thread = thread.unwrap_or(id as usize % self.threads.inboxes.len());
+        let thread = self.threads.further_from_start(Address::of(peer.ip()));
+        let thread = thread.or_else(|| socket.incoming_cpu().and_then(|cpu| self.threads.of_cpu(cpu)));
+        let thread = thread.unwrap_or(id as usize % self.threads.on_cores());
         let connection = Connection::new(Session::new(id, peer, &self.worker.served.exports), socket, counters);
         if thread == self.own {
             self.adopt(connection);
@@ -315,7 +325,8 @@ impl Reactor {
     /// Begins to serve a connection. It has a turn at once, since another thread may have received a complete call for it.
     fn adopt(&mut self, mut connection: Connection) {
         connection.interest = Interest::Receive;
-        (connection.is_watched, connection.is_short_of_memory) = (false, false);
+        (connection.is_watched, connection.is_short_of_memory, connection.is_leaving) = (false, false, false);
+        connection.session.hold_back(false);
         let id = connection.session.id();
         if self.epoll.add(&connection.socket, id, libc::EPOLLIN).is_ok() {
             self.connections.insert(id, connection);
@@ -337,8 +348,14 @@ impl Reactor {
             Ok(interest) => {
                 connection.turns += 1;
                 let lookup = connection.turns.is_multiple_of(TURNS_PER_LOOKUP) && interest == Interest::Receive;
+                if interest == Interest::Elsewhere {
+                    connection.long_turn = connection.turns;
+                    connection.is_leaving = self.threads.cpu(self.own).is_some();
+                    session.hold_back(connection.is_leaving);
+                }
+                let (is_leaving, address) = (connection.is_leaving, session.address());
                 match interest {
-                    Interest::Turn => self.again.push(id),
+                    Interest::Turn | Interest::Elsewhere => self.again.push(id),
                     Interest::Memory => self.short_of_memory(id, now),
                     _ => {}
                 }
@@ -346,7 +363,9 @@ impl Reactor {
                 if self.watch(id, interest).is_err() {
                     return self.close(id, &Close::Ended);
                 }
-                if lookup {
+                if is_leaving {
+                    self.hand_over(id, self.threads.further(address));
+                } else if lookup {
                     self.follow_packets(id);
                 }
             }
@@ -363,7 +382,7 @@ impl Reactor {
         let events = match interest {
             Interest::Receive => libc::EPOLLIN,
             Interest::Send => libc::EPOLLOUT,
-            Interest::Turn => 0,
+            Interest::Turn | Interest::Elsewhere => 0,
             // A peer that has gone is noticed though nothing is received from it: its end once, its reset at once.
             Interest::Due | Interest::Memory => libc::EPOLLRDHUP,
         };
@@ -373,11 +392,21 @@ impl Reactor {
     /// Moves a connection to the core where its packets arrive, once they arrived there at two lookups in a row.
     fn follow_packets(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
+        if connection.long_turn > 0 && connection.turns - connection.long_turn < TURNS_TO_RETURN {
+            return;
+        }
         let thread = connection.socket.incoming_cpu().and_then(|cpu| self.threads.of_cpu(cpu));
         let thread = thread.filter(|thread| *thread != self.own && connection.session.is_movable());
         let seen_before = thread.is_some() && connection.elsewhere == thread;
         connection.elsewhere = thread;
-        if let (true, Some(thread)) = (seen_before, thread)
+        if let (true, Some(thread)) = (seen_before, thread) {
+            self.hand_over(id, thread);
+        }
+    }
+
+    /// Gives a connection to another thread, unless operations of it wait in this one.
+    fn hand_over(&mut self, id: ConnectionId, thread: usize) {
+        if self.connections.get(&id).is_some_and(|connection| connection.session.is_movable())
             && let Some(mut connection) = self.connections.remove(&id)
             && self.epoll.remove(&connection.socket).is_ok()
         {

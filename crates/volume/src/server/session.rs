@@ -17,7 +17,7 @@ use super::outgoing::Outgoing;
 use super::transport::Transport;
 use super::worker::{Spare, Worker};
 use crate::memory::{Account, ConnectionMemory, TIGHT_BYTES};
-use crate::nfs4_state::NfsSession;
+use crate::nfs4_state::{Address, NfsSession};
 use crate::pending::{ConnectionId, Delayed, Pending};
 use crate::programs::dispatch::SMALL_CALL_BYTES_MAX;
 use crate::programs::turn::{Peer, Turn};
@@ -52,6 +52,8 @@ pub(crate) enum Interest {
     Due,
     /// None: memory is tight, and what comes next is large.
     Memory,
+    /// As `Turn`, after calls that took long: further ones are better made where others do not wait for them.
+    Elsewhere,
 }
 
 /// Progress of the record whose bytes arrive, or of replies that leave.
@@ -80,6 +82,8 @@ pub(crate) struct Session {
     transfer: Option<Transfer>,
     /// Time at which it was noticed that the peer has sent its last call.
     ended: Option<Nanos>,
+    /// Nothing is received while operations wait.
+    is_held_back: bool,
 }
 
 impl Session {
@@ -95,11 +99,22 @@ impl Session {
             account: Account::default(),
             transfer: None,
             ended: None,
+            is_held_back: false,
         }
+    }
+
+    /// Receives nothing while operations wait, until it is movable; or goes on.
+    pub(super) fn hold_back(&mut self, is_held_back: bool) {
+        self.is_held_back = is_held_back;
     }
 
     pub(super) fn id(&self) -> ConnectionId {
         self.peer.connection
+    }
+
+    /// The client's address.
+    pub(super) fn address(&self) -> Address {
+        Address::new(self.peer.path[0])
     }
 
     /// Takes an operation that is due now; a turn must follow.
@@ -205,9 +220,9 @@ impl Session {
         if !self.outgoing.flush(transport, worker.spare())? {
             return Ok(Interest::Send);
         }
-        let Self { peer, credential, pending, nfs4, incoming, outgoing, .. } = self;
+        let Self { peer, credential, pending, nfs4, incoming, outgoing, is_held_back, .. } = self;
         let (mut turn, input, spare) = worker.turn(credential, pending, nfs4, peer, now);
-        serve(&mut turn, incoming, outgoing, transport, input, spare)
+        serve(&mut turn, incoming, outgoing, transport, input, spare, *is_held_back)
     }
 }
 
@@ -219,6 +234,7 @@ fn serve<T: Transport>(
     transport: &mut T,
     input: &mut [u8],
     spare: &mut Spare,
+    is_held_back: bool,
 ) -> Result<Interest, Close> {
     let (mut at, mut filled) = (0, incoming.release(input));
     let (mut received, mut answered_bytes) = (false, 0);
@@ -226,7 +242,8 @@ fn serve<T: Transport>(
     while answered_bytes < TURN_BYTES {
         let guard = epoch::pin();
         let mut answered = answer(incoming, turn, &input[..filled], &mut at);
-        if matches!(answered, Ok(Stop::Input)) && !received {
+        let waits = is_held_back && turn.pending.in_flight() > 0;
+        if matches!(answered, Ok(Stop::Input)) && !received && !waits {
             received = true;
             input.copy_within(at..filled, 0);
             (at, filled) = (0, filled - at);
@@ -243,9 +260,10 @@ fn serve<T: Transport>(
                 _ if !gone => Interest::Send,
                 // Calls from before the end are answered first.
                 Stop::Input if incoming.has_ended() && turn.pending.in_flight() == 0 => return Err(Close::Ended),
-                Stop::Input if incoming.has_ended() => Interest::Due,
+                Stop::Input if incoming.has_ended() || waits => Interest::Due,
                 Stop::Pending => Interest::Due,
                 Stop::Memory => Interest::Memory,
+                Stop::Long => Interest::Elsewhere,
                 _ => Interest::Receive,
             };
             break;

@@ -1,8 +1,9 @@
 //! Communication between the threads of a volume, and the list of connections.
 
+use std::collections::HashSet;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use iocurve_meter::Nanos;
@@ -20,12 +21,19 @@ pub(super) const WAKE_UP_ID: ConnectionId = 0;
 pub(super) const LISTENER_ID: ConnectionId = 1;
 const FIRST_CONNECTION_ID: ConnectionId = 2;
 
+/// Most addresses that are remembered for calls that took long.
+const SLOW_MAX: usize = 1024;
+
 /// One for all threads.
 #[derive(Debug)]
 pub(crate) struct Threads {
     pub(super) inboxes: Vec<Inbox>,
-    /// Core of each thread.
+    /// Core of each thread. Further threads, on any core, are for connections whose calls take long.
     cpus: Vec<usize>,
+    /// The further thread that was chosen last.
+    chosen: AtomicUsize,
+    /// Addresses with a connection whose calls took long.
+    slow: Mutex<HashSet<Address>>,
     stopping: AtomicBool,
     next_connection: AtomicU64,
     /// The connections that may be open.
@@ -42,12 +50,15 @@ pub(super) struct Inbox {
 }
 
 impl Threads {
-    /// Prepares `count` threads on these cores; several threads share a core if there are fewer cores.
-    pub(crate) fn new(count: usize, cpus: &[usize], connections_max: usize) -> io::Result<Arc<Self>> {
-        let inboxes = (0..count).map(|_| Inbox::new()).collect::<io::Result<_>>()?;
+    /// Prepares `count` threads on these cores; several threads share a core if there are fewer cores. `further` ones are for
+    /// connections whose calls take long.
+    pub(crate) fn new(count: usize, further: usize, cpus: &[usize], connections_max: usize) -> io::Result<Arc<Self>> {
+        let inboxes = (0..count + further).map(|_| Inbox::new()).collect::<io::Result<_>>()?;
         Ok(Arc::new(Self {
             inboxes,
             cpus: cpus.iter().copied().cycle().take(count).collect(),
+            chosen: AtomicUsize::new(0),
+            slow: Mutex::default(),
             stopping: AtomicBool::new(false),
             next_connection: FIRST_CONNECTION_ID.into(),
             admission: Mutex::new(Admission::new(connections_max)),
@@ -66,8 +77,43 @@ impl Threads {
         self.inboxes.iter().for_each(|inbox| inbox.wake_up.wake());
     }
 
+    /// Number of threads, further ones included.
     pub(crate) fn count(&self) -> usize {
         self.inboxes.len()
+    }
+
+    /// Number of threads with a core.
+    pub(crate) fn on_cores(&self) -> usize {
+        self.cpus.len()
+    }
+
+    /// True if there are further threads: calls may wait for a disk.
+    pub(super) fn has_further(&self) -> bool {
+        self.count() > self.on_cores()
+    }
+
+    /// The further thread for a connection of an address whose calls took long. The next connections of the address begin there.
+    pub(super) fn further(&self, address: Address) -> usize {
+        let mut slow = self.slow();
+        if slow.len() >= SLOW_MAX {
+            slow.clear();
+        }
+        slow.insert(address);
+        self.next_further()
+    }
+
+    /// As [`Self::further`] for a new connection, if there is one for its address.
+    pub(super) fn further_from_start(&self, address: Address) -> Option<usize> {
+        (self.has_further() && self.slow().contains(&address)).then(|| self.next_further())
+    }
+
+    fn next_further(&self) -> usize {
+        let further = self.count() - self.on_cores();
+        self.on_cores() + self.chosen.fetch_add(1, Ordering::Relaxed) % further
+    }
+
+    fn slow(&self) -> MutexGuard<'_, HashSet<Address>> {
+        self.slow.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn is_stopping(&self) -> bool {
@@ -103,8 +149,9 @@ impl Threads {
         self.admission.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn cpu(&self, thread: usize) -> usize {
-        self.cpus[thread]
+    /// The core of a thread; a further one has none.
+    pub(super) fn cpu(&self, thread: usize) -> Option<usize> {
+        self.cpus.get(thread).copied()
     }
 
     /// The thread that serves connections of a core.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use iocurve_meter::Nanos;
+use iocurve_meter::{Clock, Nanos};
 
 use crate::nfs4_state::NfsSession;
 use crate::pending::{Pending, Timers};
@@ -19,6 +19,8 @@ pub(crate) struct Worker {
     pub(crate) served: Arc<Served>,
     /// Number of this thread.
     thread: usize,
+    /// `None` where no call waits for a disk.
+    clock: Option<Clock>,
     pub(super) counters: Arc<Counters>,
     /// READs and WRITEs of the turn.
     pub(super) io: IoStats,
@@ -30,6 +32,9 @@ pub(crate) struct Worker {
     input: Vec<u8>,
     spare: Spare,
 }
+
+/// A turn ends once it has taken this time, where calls may wait for a disk.
+const TURN_NS: Nanos = 1_000_000;
 
 /// Spare memory is lent for replies if it is at most this many times as large as they are.
 const SPARE_FACTOR_MAX: usize = 2;
@@ -62,7 +67,14 @@ impl Worker {
     /// A worker that receives at most `input_bytes` at once.
     pub(crate) fn new(served: Arc<Served>, thread: usize, counters: Arc<Counters>, input_bytes: usize) -> Self {
         let (timers, batch, input) = (Timers::default(), Batch::default(), vec![0; input_bytes]);
-        Self { served, thread, counters, io: IoStats::default(), timers, batch, input, spare: Spare::default() }
+        let (io, spare) = (IoStats::default(), Spare::default());
+        Self { served, thread, clock: None, counters, io, timers, batch, input, spare }
+    }
+
+    /// Has turns end early, by this clock.
+    #[must_use]
+    pub(super) fn with_short_turns(self, clock: Clock) -> Self {
+        Self { clock: Some(clock), ..self }
     }
 
     /// Lends what a turn of a connection needs: the turn itself, the input buffer, and the spare parts.
@@ -74,8 +86,9 @@ impl Worker {
         peer: &'t Peer,
         now: Nanos,
     ) -> (Turn<'t>, &'t mut [u8], &'t mut Spare) {
-        let Self { served, thread, counters, io, timers, batch, input, spare } = self;
-        let thread = ThreadParts { number: *thread, timers, counters, io };
+        let Self { served, thread, clock, counters, io, timers, batch, input, spare } = self;
+        let long = clock.as_ref().map(|clock| (clock, clock.now() + TURN_NS));
+        let thread = ThreadParts { number: *thread, timers, counters, io, long };
         let tight = served.memory.tight();
         (Turn { served, batch, credential, pending, nfs_session, peer, now, tight, thread }, input, spare)
     }

@@ -32,6 +32,9 @@ use config::{check, check_limits, check_quota};
 /// Most exports in the name of the server, whose length the protocol limits.
 const SCOPE_EXPORTS_MAX: usize = 32;
 
+/// Threads beside those of the cores, where a store may wait for a disk.
+const FURTHER_THREADS: usize = 16;
+
 /// Files that this process has open beside the sockets of connections: those that are served, pipes, and what it has otherwise.
 const OTHER_OPEN_FILES: u64 = 2048;
 
@@ -56,9 +59,11 @@ impl Volume {
         accept_unpaced(&listener);
         let (cpus, clock) = (allowed_cpus(), Clock::new());
         let count = config.threads.unwrap_or(cpus.len());
-        let exports = open_exports(config, count, clock.now())?;
+        let may_wait = config.exports.iter().any(|export| matches!(export.store, StoreConfig::Directory { .. }));
+        let further = if may_wait { FURTHER_THREADS } else { 0 };
+        let exports = open_exports(config, count + further, clock.now())?;
         let connections_max = raise_open_files_limit(config.connections_max.into()) as usize;
-        let threads = Threads::new(count, &cpus, connections_max).map_err(system("prepare its threads"))?;
+        let threads = Threads::new(count, further, &cpus, connections_max).map_err(system("prepare its threads"))?;
         let memory = ConnectionMemory::new(config.connection_memory_bytes as usize);
         let nfs4 = State::new(scope(&exports), config.handle_key, records(config), clock.now());
         Self::serve(listener, exports, memory, nfs4, threads, clock)
@@ -114,7 +119,8 @@ impl Volume {
         let exports = self.served.exports.iter().map(|export| self.export_stats(export)).collect();
         let connection_memory_bytes = self.served.memory.used() as u64;
         let mut stats = Stats { uptime_ns, connection_memory_bytes, exports, clients, connections, ..Stats::default() };
-        stats.threads_starved_ns = self.counters.iter().map(|counters| counters.starved_ns.read()).collect();
+        let on_cores = self.counters.iter().take(self.threads.on_cores());
+        stats.threads_starved_ns = on_cores.map(|counters| counters.starved_ns.read()).collect();
         stats.nfs4 = self.served.nfs4.stats();
         stats.exports.iter().for_each(|export| stats.io += export.io);
         for counters in &self.counters {
