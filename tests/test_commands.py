@@ -186,23 +186,7 @@ def test_errors_in_the_words_of_a_command_line_are_ours(path: tuple[str, ...]) -
             assert text.endswith(" --help)"), text
 
 
-@pytest.mark.parametrize(
-    ("line", "text"),
-    [
-        ("envelope d extra", "iocurve envelope takes no further argument: extra (iocurve envelope --help)"),
-        ("knee", "TARGET is missing (iocurve knee --help)"),
-        ("knee d --size", "--size needs a value (iocurve knee --help)"),
-        ("knee d --iodepth-max many", "--iodepth-max: 'many' is not a whole number (iocurve knee --help)"),
-        ("knee d --percent-of-capacity 5s", "--percent-of-capacity: '5s' is not a number (iocurve knee --help)"),
-        ("knee d --iodepth-max 0", "--iodepth-max 0: it must be at least 1 (iocurve knee --help)"),
-        ("knee d --siz 3G", "unknown option --siz; did you mean --size? (iocurve knee --help)"),
-        ("completion csh", "SHELL: 'csh' is not one of bash, zsh, fish; did you mean zsh? (iocurve completion --help)"),
-        ("volume sreve", "iocurve volume has no command 'sreve'; did you mean serve? (iocurve volume --help)"),
-        ("knee . --workload 'bs=\"'", '--workload bs=": a quote is not closed'),
-        ("envelope nfs://h:x/y", "'nfs://h:x/y' is not an NFS URL; write nfs://host/export"),
-        ("envelope . --hosts @none", "--hosts @none: the file cannot be read: No such file or directory"),
-    ],
-)
+@cases("cli/our_words")
 def test_an_error_says_what_is_wrong_in_our_words(line: str, text: str) -> None:
     with pytest.raises(IocurveError) as raised:
         run(shlex.split(line))

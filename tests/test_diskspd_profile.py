@@ -35,20 +35,7 @@ def from_command_line(line: str) -> Profile:
     return parsed.profile
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "f",
-        "-c200G -w100 -b8K -F4 -r -o128 -W30 -d30 -Sh testfile.dat",
-        "-rs30 -r8K -w25 -z5 -L -D250 -C3 -n a b",
-        "-si -t4 -T1M -Sr -frst -l -I2 -x f",
-        "-p -o3 -i10 -j20 -B1M:4M f",
-        "-r -rdpct90/10:0/10:5/20 -g100i f",
-        "-r -rdabs90/512K:5/1M -g5000 -Z1M,some.bin f",
-        "-Sm -Nn -Zr -w50 f",
-        "-Z -a0,1 -ag0,3 -v -vs -:3 -P100 -ePROCESS -Rxml f",
-    ],
-)
+@cases("diskspd/written")
 def test_a_profile_that_is_written_is_the_same_when_it_is_read(tmp_path: Path, line: str) -> None:
     profile = from_command_line(line)
     text = profile_xml(profile)

@@ -206,16 +206,7 @@ def test_a_read_only_report_directory_is_an_error_before_the_run(tmp_path: Path)
     assert not list((tmp_path / "target").iterdir())
 
 
-@pytest.mark.parametrize(
-    ("url", "said_s", "waited_s"),
-    [
-        ("nfs://host/vol", None, 60),
-        ("nfs://host/vol?timeo=150", None, 15),
-        ("nfs://host/vol?timeo=150&retrans=2", None, 45),
-        ("nfs://host/vol?retrans=1", None, 120),
-        ("nfs://host/vol?timeo=150", 7, 7),
-    ],
-)
+@cases("measure/silent_servers")
 def test_a_silent_server_is_waited_for_as_its_url_says(url: str, said_s: int | None, waited_s: int) -> None:
     first = cases_of(url, timeout_ns=None if said_s is None else said_s * SECOND_NS)[0]
     engine = plan_of_case(first).groups[0].workers[0].engine

@@ -16,6 +16,7 @@ import pytest
 
 from bench.servers import Server
 from bench.servers import volume as served
+from goldens import cases
 from iocurve.dialects import registry
 from iocurve.dialects.vdbench.command import read_command
 from iocurve.engine import plan
@@ -272,16 +273,7 @@ def test_mdtest_warns_of_a_missing_file_until_it_is_opened(tmp_path: Path, capsy
 # -- fio ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("options", "counted", "error"),
-    [
-        # As Debian's fio 3.33 on a full file system: ENOSPC ends a job unless ignore_error= has it for writes.
-        ("", 0, "Disk quota exceeded"),
-        ("--continue_on_error=all", 0, "Disk quota exceeded"),
-        ("--ignore_error=EDQUOT", 0, "Disk quota exceeded"),
-        ("--ignore_error=,EIO:EDQUOT", 13, None),
-    ],
-)
+@cases("fio/ignored_errors")
 def test_fio_counts_the_errors_that_it_is_told_to_ignore(
     options: str, counted: int, error: str | None, tmp_path: Path
 ) -> None:

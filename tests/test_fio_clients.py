@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from goldens import data, matches, present
+from goldens import cases, data, matches, present
 from iocurve.dialects.base import ClusterRequest
 from iocurve.dialects.fio.command import DIALECT, read_command
 from iocurve.foundation.errors import DialectError
@@ -125,16 +125,7 @@ def test_the_cluster_of_the_hosts_can_be_named(words: list[str], address: str | 
     assert prepared.cluster == ClusterRequest(address, ("vm1",))
 
 
-@pytest.mark.parametrize(
-    ("words", "text"),
-    [
-        (["--client="], "--client needs a host or a file of hosts"),
-        (["--client=vm1", "--client=vm1"], "--client=vm1: the host is there twice"),
-        (["--on="], "--on needs a cluster: --on=auto, --on=10.0.0.4:6379"),
-        (["--on=auto"], "--on: no host is named (add --client=HOST for each load client, or leave out --on)"),
-        (["--client=vm1", "--write_bw_log=x"], "logs of single operations"),
-    ],
-)
+@cases("fio/client_errors")
 def test_errors_are_named(words: list[str], text: str) -> None:
     with pytest.raises(DialectError, match=re.escape(text)):
         read_command(["--name=a", "--ioengine=null", "--size=1m", *words])

@@ -369,34 +369,6 @@ def test_an_old_diskspd_without_latencies_says_so(tmp_path: Path) -> None:
 
 # ---- elbencho and mdtest
 
-ELBENCHO = {
-    "phase_type": "RWMIX70",
-    "iso_start_date": "2026-01-02T03:04:05.678+0000",
-    "config": {
-        "hosts": "1",
-        "threads": "4",
-        "block_size": "4096",
-        "random_offsets": "true",
-        "io_depth": "2",
-        "version": "3.1",
-    },
-    "first_done": {"elapsed_time_ms": "1900", "iops": "1"},
-    "last_done": {
-        "elapsed_time_ms": "2000",
-        "iops": "300",
-        "bytes/s": "1228800",
-        "bytes": "2457600",
-        "rwmix_read": {"iops": "700", "bytes/s": "2867200", "bytes": "5734400"},
-        "latency": {
-            "IO": {
-                "min_us": "10",
-                "avg_us": "50",
-                "max_us": "90",
-                "rwmix_read": {"min_us": "5", "avg_us": "20", "max_us": "99"},
-            }
-        },
-    },
-}
 ELBENCHO_CSV = (
     "ISO date,label,path type,paths,hosts,threads,dirs,files,file size,block size,direct IO,random,random aligned,"
     "IO depth,shared paths,truncate,operation,time ms [first],time ms [last],entries/s [first],entries/s [last],"
@@ -412,7 +384,7 @@ MDTEST = data("mdtest/summary.txt")
 
 
 def test_elbencho_json_gives_the_last_done_of_a_mix(tmp_path: Path) -> None:
-    point = only(imported(tmp_path, json.dumps(ELBENCHO)))
+    point = only(imported(tmp_path, data("elbencho/phase.json")))
     assert (point.figures.iops, point.figures.mib_per_s, point.figures.mean_us) == (1000.0, 3.90625, 29.0)
     assert (point.figures.operations, point.figures.min_us, point.figures.max_us) == (2000, 5.0, 99.0)
     assert (point.kind_figures["read"].iops, point.kind_figures["write"].iops) == (700.0, 300.0)
@@ -496,7 +468,7 @@ def test_a_sequential_series_without_bytes_has_no_interval(tmp_path: Path) -> No
         FLAT,
         HISTOGRAM + TOTALS,
         TOTALS,
-        json.dumps(ELBENCHO, indent=1),
+        data("elbencho/phase.json"),
         ELBENCHO_CSV,
         MDTEST,
         *diskspd_files()[:2],

@@ -407,16 +407,7 @@ def test_concatenated_sds_may_have_different_sizes(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("flags", "direct", "durability", "flushed"),
-    [
-        ("o_direct", True, "none", False),
-        ("(directio,fsync)", True, "none", True),
-        ("o_sync", False, "data_sync", False),
-        ("0x4000", True, "none", False),
-        ("0x101000", False, "file_sync", False),
-    ],
-)
+@cases("vdbench/openflags")
 def test_openflags(tmp_path: Path, flags: str, direct: bool, durability: str, flushed: bool) -> None:
     (section,) = sections(tmp_path, f"sd=sd1,lun=/d/a,size=1g,openflags={flags}\n{WD}{RD}")
     assert (section.target.direct, section.target.durability, section.pace.sync_at_end) == (direct, durability, flushed)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from goldens import cases, data
+from goldens import Golden, cases, data
 from iocurve.foundation.errors import DialectError
-from iocurve.foundation.units import GIB, MIB, TIB
+from iocurve.foundation.units import GIB, MIB, TIB, parse_bytes
 from iocurve.machine.files import memory_available
 from iocurve.result.caps import EGRESS, Burst, caps
 from iocurve.targets.target import VolumeTarget
@@ -26,29 +25,9 @@ from iocurve.volume.profile_limits import describe, resolve
 from iocurve.volume.spec import memory_limit_bytes
 
 
-@pytest.mark.parametrize(
-    ("name", "quota_bytes", "mib_per_s"),
-    [
-        ("anf-standard", 4 * TIB, 64),
-        ("anf-premium", 100 * GIB, 6.25),
-        ("anf-premium", 2 * TIB, 128),
-        ("anf-ultra", 4 * TIB, 512),
-        ("anf-premium", math.ceil(70.3125 * TIB), 4500),
-        ("anf-premium", 100 * TIB, 4500),
-        ("anf-ultra", 36 * TIB, 4500),
-        ("anf-flexible", 1 * TIB, 128),
-        ("anf-large-standard", 50 * TIB, 800),
-        ("anf-large-premium", 50 * TIB, 3200),
-        ("anf-large-ultra", 50 * TIB, 6400),
-        ("anf-large-ultra", 1024 * TIB, 12_800),
-        ("azure-files-v1", 1024 * GIB, 203),
-        ("azure-files-v1", 30 * TIB, 3173),
-        ("azure-files-v1", 100 * TIB, 10_340),
-        ("azure-files-v2", 32 * GIB, 104),
-    ],
-)
-def test_throughput_follows_from_the_quota(name: str, quota_bytes: int, mib_per_s: float) -> None:
-    assert resolve(name, quota_bytes).value("throughput_bytes_per_s") == mib_per_s * MIB
+@cases("volume/throughput")
+def test_throughput_follows_from_the_quota(name: str, quota: str, mib_per_s: float) -> None:
+    assert resolve(name, parse_bytes(quota)).value("throughput_bytes_per_s") == mib_per_s * MIB
 
 
 @pytest.mark.parametrize(
@@ -79,51 +58,11 @@ def test_manual_qos_gives_a_part_of_the_pool() -> None:
     assert flexible.value("throughput_bytes_per_s") == 640 * MIB
 
 
-@pytest.mark.parametrize(
-    ("name", "quota_bytes", "settings", "text"),
-    [
-        (
-            "anf-ultra",
-            49 * GIB,
-            {},
-            "anf-ultra: a quota of 49 GiB is not within 50 GiB to 100 TiB "
-            "(azure-netapp-files-resource-limits, 2025-06); choose another quota or profile",
-        ),
-        (
-            "anf-large-ultra",
-            49 * TIB,
-            {},
-            "anf-large-ultra: a quota of 49 TiB is not within 50 TiB to 1 PiB (large-volumes-requirements); "
-            "choose another quota or profile",
-        ),
-        (
-            "anf-ultra",
-            4 * TIB,
-            {"throughput_bytes_per_s": GIB},
-            "anf-ultra: a throughput of 1 GiB/s is not within 1 to 512 MiB/s in a pool of 4 TiB "
-            "(azure-netapp-files-resource-limits, 2025-06); choose another throughput, a larger pool, "
-            "or the profile unlimited",
-        ),
-        (
-            "azure-files-v1",
-            1 * TIB,
-            {"iops": 5000},
-            "azure-files-v1: its IOPS follows from the quota and cannot be set (understanding-billing, 2025/26); "
-            "choose another quota, or the profile unlimited",
-        ),
-        (
-            "azure-files-v2",
-            1 * TIB,
-            {"iops": 2999},
-            "azure-files-v2: 2,999 IOPS are not within 3,000 to 102,400 (understanding-billing, 2025/26); "
-            "choose another number, or the profile unlimited",
-        ),
-    ],
-)
-def test_values_beyond_the_bounds_are_refused(name: str, quota_bytes: int, settings: dict[str, int], text: str) -> None:
+@cases("volume/beyond_bounds")
+def test_values_beyond_the_bounds_are_refused(name: str, quota: str, settings: dict[str, int], golden: Golden) -> None:
     with pytest.raises(DialectError) as refused:
-        resolve(name, quota_bytes, **settings)
-    assert str(refused.value) == text
+        resolve(name, parse_bytes(quota), **settings)
+    golden.check(str(refused.value))
 
 
 OWN = data("volume/own.toml")

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from test_fio_equivalence import CASES
 
+from goldens import cases
+
 GOLDEN = Path(__file__).parents[1] / "golden/fio"
 LINES = [case.options for case in CASES] + [
     path.read_text(encoding="utf-8").strip() for path in sorted(GOLDEN.glob("*.args"))
@@ -21,6 +23,7 @@ SHORT, LONG = 10_340, 1 << 20
 CHILD = """
 import json, os, shlex, sys
 from pathlib import Path
+from goldens import cases
 from iocurve.dialects.fio.command import prepare
 from iocurve.foundation.errors import IocurveError
 from iocurve.measure import local
@@ -84,18 +87,7 @@ def test_no_line_of_the_corpora_writes(bytes_each: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
-@pytest.mark.parametrize(
-    ("options", "status"),
-    [
-        ("--filename=there", 0),
-        ("--filename=there --size=8k", 0),
-        ("--filename=there --size=64k", 1),
-        ("--filename=missing --size=64k", 1),
-        ("--filename=there --size=4k --offset=4k", 0),
-        ("--filename=there --size=8k --rw=write", 1),
-        ("--filename=there --size=8k --overwrite=1", 0),
-    ],
-)
+@cases("fio/read_only")
 def test_iocurve_reads_and_refuses_what_fio_does(options: str, status: int, tmp_path: Path) -> None:
     words = shlex.split(f"--readonly --name=a --rw=read {options}")
     for tool in (("fio",), (sys.executable, "-m", "iocurve", "fio")):
