@@ -207,20 +207,7 @@ def test_xml_results_have_diskspds_elements() -> None:
     assert buckets_of_iops[1].attrib["Total"] == "1"
     target = present(measured.find("Thread/Target"))
     figures_of_target = {child.tag: child.text for child in target if child.tag != "Iops"}
-    assert figures_of_target == {
-        "Path": "a&b",
-        "BytesCount": str(6 * MIB),
-        "FileSize": str(10 * MIB),
-        "IOCount": "16",
-        "ReadBytes": str(4 * MIB),
-        "ReadCount": "6",
-        "WriteBytes": str(2 * MIB),
-        "WriteCount": "10",
-        "AverageReadLatencyMilliseconds": "3.500",
-        "ReadLatencyStdev": "1.708",
-        "AverageLatencyMilliseconds": "3.500",
-        "LatencyStdev": "1.708",
-    }
+    matches("diskspd_output/xml_results_have_diskspds_elements", figures_of_target)
 
 
 def test_processors_are_where_linux_says(tmp_path: Path) -> None:

@@ -105,12 +105,10 @@ def test_a_job_file_runs_on_the_hosts_of_the_client_that_it_follows(
         re.findall(r"^<(vm\d)> (?:(\w): |Starting (\d))", out, re.MULTILINE),
     )
     # A file before the first --client is for the hosts that have no other.
-    assert places(a, "--client=vm1", "--client=vm2", b, f"--client={tmp_path}/two")[:-1] == [
-        *host("vm1", "b"),
-        *host("vm2", "b"),
-        *host("vm3", "a"),
-        *host("vm4", "a"),
-    ]
+    matches(
+        "fio_clients/a_job_file_runs_on_the_hosts_of_the_client_more",
+        places(a, "--client=vm1", "--client=vm2", b, f"--client={tmp_path}/two")[:-1],
+    )
     for words, text in (
         (["--client=vm1", a, "--client=vm2"], "--client=vm2: no job is for this host"),
         ([a, "--client=vm1", b], "no host is left for job 'a': each has another job file"),

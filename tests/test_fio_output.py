@@ -88,15 +88,10 @@ def test_options_are_as_written_and_always_name_direction_and_depth() -> None:
 
 def test_a_group_is_one_entry_with_merged_figures() -> None:
     read = grouped_json()["jobs"][0]["read"]
-    assert {key: read[key] for key in ("io_bytes", "io_kbytes", "bw_bytes", "bw", "iops", "runtime", "total_ios")} == {
-        "io_bytes": 1600 * 4096,
-        "io_kbytes": 6400,
-        "bw_bytes": 800 * 4096,
-        "bw": 3200,
-        "iops": 800.0,
-        "runtime": 2000,
-        "total_ios": 1600,
-    }
+    matches(
+        "fio_output/a_group_is_one_entry_with_merged_figures",
+        {key: read[key] for key in ("io_bytes", "io_kbytes", "bw_bytes", "bw", "iops", "runtime", "total_ios")},
+    )
     assert {key: read[key] for key in read if key.startswith(("bw_m", "bw_a", "bw_s", "bw_d", "iops_"))} == {
         "bw_min": 2400,
         "bw_max": 4000,

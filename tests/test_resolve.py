@@ -136,25 +136,7 @@ def test_operations_of_each_kind() -> None:
         ),
         distribution=PerKind[Any].same(plan.Zipf(theta=1.2)),
     ).operations
-    assert operations == (
-        plan.OperationPlan(
-            kind="read",
-            share=70,
-            blocks=plan.BlockRange(low=4096, high=8192, step=4096),
-            random_percent=100,
-            distribution=plan.Zipf(theta=1.2),
-            rate=None,
-        ),
-        plan.OperationPlan(
-            kind="write",
-            share=30,
-            blocks=plan.FixedBlocks(bytes=8192),
-            align_bytes=512,
-            random_percent=30,
-            distribution=plan.Zipf(theta=1.2),
-            rate=None,
-        ),
-    )
+    matches("resolve/operations_of_each_kind", operations)
 
 
 def test_a_block_that_is_trimmed_and_written_counts_twice() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from goldens import Golden, cases, data
+from goldens import Golden, cases, data, matches
 from iocurve.foundation.errors import DialectError
 from iocurve.foundation.units import GIB, MIB, TIB, parse_bytes
 from iocurve.machine.files import memory_available
@@ -73,42 +73,12 @@ def test_a_user_s_profile_can_set_every_limit(tmp_path: Path) -> None:
     path.write_text(OWN)
     found = resolve(str(path), 2 * TIB)
     latency = AddedLatency(base_ns=250_000, distribution=Lognormal(median_ns=80_500, p99_ns=1_200_000))
-    assert found.fields() == {
-        "throughput_bytes_per_s": 1000 * MIB,
-        "throughput_read_bytes_per_s": 400 * MIB,
-        "throughput_write_bytes_per_s": 300 * MIB,
-        "iops": 50_000,
-        "iops_read": 40_000,
-        "iops_write": 9_000,
-        "burst": {"iops": 100_000, "credits": 3_000_000},
-        "latency": latency.to_builtins(),
-        "client": {
-            "bandwidth_read_bytes_per_s": 500 * MIB,
-            "bandwidth_write_bytes_per_s": 200 * MIB,
-            "iops_read": 44_000,
-            "iops_write": 33_000,
-        },
-        "connection": {
-            "requests_in_flight": 64,
-            "bandwidth_bytes_per_s": 110 * MIB,
-            "bandwidth_read_bytes_per_s": 105 * MIB,
-            "bandwidth_write_bytes_per_s": 90 * MIB,
-            "iops": 11_000,
-            "iops_read": 10_000,
-            "iops_write": 9_000,
-        },
-        "parallelism": {"servers": 16, "service_ns": 20_250},
-    }
+    matches("volume_profile/a_user_s_profile_can_set_every_limit", found.fields())
     assert (found.latency, found.parallelism) == (latency, Parallelism(servers=16, service_ns=20_250))
     assert resolve(str(path), 8 * TIB).value("throughput_read_bytes_per_s") == 700 * MIB
     replaced = resolve(str(path), 2 * TIB, latency_ns=5, client_egress_bytes_per_s=9, client_iops_write=8)
     assert replaced.latency == AddedLatency(base_ns=5), "all of it is replaced"
-    assert replaced.fields()["client"] == {
-        "bandwidth_read_bytes_per_s": 500 * MIB,
-        "bandwidth_write_bytes_per_s": 9,
-        "iops_read": 44_000,
-        "iops_write": 8,
-    }
+    matches("volume_profile/a_user_s_profile_can_set_every_limit_more", replaced.fields()["client"])
     path.write_text('title = "x"\n[latency_us.distribution]\nkind = "exponential"\nmean_us = 40\n')
     assert resolve(str(path), TIB) == Limits(latency=AddedLatency(distribution=Exponential(mean_ns=40_000)))
 
@@ -116,31 +86,7 @@ def test_a_user_s_profile_can_set_every_limit(tmp_path: Path) -> None:
 def test_a_user_s_profile_is_described(tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     path.write_text(OWN)
-    measured = "our own measurement, 2026-11"
-    assert describe(str(path)) == [
-        ("throughput, MiB/s", "1,000", ""),
-        ("read throughput, MiB/s", "200 × TiB, at most 700", measured),
-        ("write throughput, MiB/s", "300", ""),
-        ("IOPS", "50,000", ""),
-        ("read IOPS", "40,000", ""),
-        ("write IOPS", "9,000", ""),
-        ("burst IOPS", "2 × IOPS", ""),
-        ("burst credits", "(burst − IOPS) × 60", ""),
-        ("latency, µs", "250", measured),
-        ("latency, random part", "lognormal, median 80.5 µs, 99 % below 1.2 ms", measured),
-        ("requests in flight per connection", "64", ""),
-        ("bandwidth per connection, MiB/s", "110", ""),
-        ("reads per connection, MiB/s", "105", ""),
-        ("writes per connection, MiB/s", "90", ""),
-        ("IOPS per connection", "11,000", ""),
-        ("read IOPS per connection", "10,000", ""),
-        ("write IOPS per connection", "9,000", ""),
-        ("reads of a client, MiB/s", "500", ""),
-        ("writes of a client, MiB/s", "200", ""),
-        ("read IOPS of a client", "44,000", ""),
-        ("write IOPS of a client", "33,000", ""),
-        ("operations served", "16 at once, 20.2 µs each", measured),
-    ]
+    matches("volume_profile/a_user_s_profile_is_described", describe(str(path)))
 
 
 def test_a_missing_profile_is_an_error(tmp_path: Path) -> None:
