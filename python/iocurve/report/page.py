@@ -5,12 +5,15 @@ A directory of a result has ``result.json`` after every point, and the report at
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import csv
 import fcntl
+import gzip
 import io
 import json
 import os
+import string
 import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +39,8 @@ IMAGE_WIDTH = 960
 IMAGE_SCALE = 2.0
 """Pixels per unit in PNGs: sharp on paper and on dense screens."""
 
+PAGE_DIGITS = string.digits + string.ascii_letters.swapcase() + "!#$%&()*+-;,=>?@^_`{|}~"
+"""Digits of base 85 as Python writes it, but for ``<``, which begins markup in a page."""
 LISTED_MAX = 5
 """Further sentences of a list are folded."""
 POINTS_SHOWN_MAX = 110
@@ -112,8 +117,14 @@ def rendered(template: str, **values: object) -> str:
     environment = Environment(
         loader=PackageLoader(__package__, "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    environment.filters |= {"capitalised": capitalised, "limited_share": _limited_share}
-    return environment.get_template(template).render(**values, chart_library=_chart_library())
+    environment.filters |= {
+        "packed": lambda chart: packed(json.dumps(chart, separators=(",", ":"))),
+        "capitalised": capitalised,
+        "limited_share": _limited_share,
+    }
+    return environment.get_template(template).render(
+        **values, chart_library=_chart_library(), base85_digits=PAGE_DIGITS
+    )
 
 
 def _limited_share(group: LimitGroup, points: int) -> str:
@@ -148,21 +159,41 @@ DOCUMENTS: Mapping[str, Callable[[Reading], str]] = {REPORT_NAME: html, "points.
 
 @cache
 def _chart_library() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script, in the version that the charts are written for.
+    """The parts of Vega and Vega-Lite that draw, packed, in the version that the charts are written for.
 
     Bundling takes two seconds, so the cache directory keeps the script, by version.
     """
     import vl_convert
 
     version = _vega_lite_version()
-    kept = cache_directory() / f"vega-lite-{version}-{metadata.version('vl-convert-python')}.js"
+    kept = cache_directory() / f"vega-lite-{version}-{metadata.version('vl-convert-python')}.js.gz.b85"
     with suppress(OSError, UnicodeDecodeError):
         return kept.read_text(encoding="utf-8")
-    script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version)
+    script = packed(vl_convert.javascript_bundle(_snippet(), vl_version=version))
     with suppress(OSError, ResultError):
         kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_atomically(kept, script.encode())
     return script
+
+
+def _snippet() -> str:
+    """The script's entry. It imports modules of vl-convert: the names that this offers bring all of Vega-Embed."""
+    import altair
+    import vl_convert
+
+    modules = {
+        f"vega-lite@{altair.SCHEMA_VERSION.removeprefix('v')}": ("vegaLite", "compile"),
+        f"vega@{vl_convert.get_vega_version()}": ("vega", "parse, View"),
+    }
+    return "\n".join(
+        f'import {{ {names} }} from "https://cdn.jsdelivr.net/npm/{module}/+esm"; window.{name} = {{ {names} }};'
+        for module, (name, names) in modules.items()
+    )
+
+
+def packed(text: str) -> str:
+    """A text as the page unpacks it: gzip in base 85. It is the same whenever it is made."""
+    return base64.b85encode(gzip.compress(text.encode(), mtime=0)).decode().replace("<", ",")
 
 
 def _image(chart: dict[str, object], suffix: ImageFormat) -> bytes:
