@@ -73,11 +73,14 @@ class Golden:
 def cases(name: str) -> pytest.MarkDecorator:
     """Parametrizes a test by ``tests/data/cases/NAME.jsonl``: argument names, then a row a case; ``#`` opens a comment.
 
-    An argument ``golden`` comes last and is a ``Golden``, any other is as it is in the file.
+    An argument ``golden`` comes last and is a ``Golden``, any other is as it is in the file. A column ``title`` comes
+    first and names the case.
     """
     (_, names), *found = _numbered(name)
     if names[-1] == "golden":
         found = [(line, [*row[:-1], Golden(_table(name), line, row[-1])]) for line, row in found]
+    if names[0] == "title":
+        return pytest.mark.parametrize(names[1:], [row[1:] for _, row in found], ids=[row[0] for _, row in found])
     return pytest.mark.parametrize(names, [row for _, row in found])
 
 
@@ -110,7 +113,7 @@ def document(value: Any) -> Any:
         fields = msgspec.structs.fields(value)
         said = {field.name: getattr(value, field.name) for field in fields}
         return kind | {field.name: document(said[field.name]) for field in fields if said[field.name] != field.default}
-    return [document(one) for one in value] if isinstance(value, tuple) else value
+    return [document(one) for one in value] if isinstance(value, tuple | list) else value
 
 
 def _folded(workers: list[Any]) -> list[Any]:

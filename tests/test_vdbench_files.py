@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from fio_machine import HeldMachine
-from goldens import cases, matches
+from goldens import Golden, cases, matches
 from iocurve.dialects.vdbench.command import read_command
 from iocurve.dialects.vdbench.parameter_file import ParameterFile, check
 from iocurve.dialects.vdbench.read.keywords import TABLE
 from iocurve.dialects.vdbench.region import hotband
 from iocurve.dialects.vdbench.runs import curve_target
-from iocurve.engine.plan import BlockSplit, FixedBlocks
+from iocurve.engine.plan import BlockSplit
 from iocurve.foundation.errors import DialectError
 from iocurve.foundation.units import SECOND_NS
-from iocurve.job.model import PerKind, Section, ZonesSaid
+from iocurve.job.model import Section, ZonesSaid
 from iocurve.job.resolve import PathKind
 
 MACHINE = HeldMachine(paths={"/dev/sdx": ("block", 1 << 30)}, directories=frozenset({"/d"}))
@@ -37,6 +38,20 @@ def sections(directory: Path, text: str, *arguments: str, number: int = 0) -> tu
     return prepared.resolve(prepared.runs[number]).built.job.sections
 
 
+def field(section: Section, path: str) -> Any:
+    """A field of a section; None below a part that is not there."""
+    found: Any = section
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    return found
+
+
+@cases("vdbench/sections")
+def test_what_a_file_means(tmp_path: Path, text: str, arguments: list[str], fields: list[str], golden: Golden) -> None:
+    found = sections(tmp_path, text, *arguments)
+    golden.check([[field(section, path) for path in fields] for section in found])
+
+
 def refused(directory: Path, text: str, *arguments: str) -> list[str]:
     """Line, column and text of every error."""
     with pytest.raises(DialectError) as caught:
@@ -51,22 +66,6 @@ def refused(directory: Path, text: str, *arguments: str) -> list[str]:
 def test_comments_blanks_and_eof_end_what_counts(tmp_path: Path) -> None:
     text = f"* a\n/ b\n# c\n{SDS}{WD}rd=rd1,wd=wd1,iorate=max,el=10 elapsed=20\neof and\nnonsense\n"
     assert read(tmp_path, text).runs[0].timing.elapsed_ns == 10 * SECOND_NS
-
-
-def test_a_comma_continues_a_line_but_not_into_the_next_definition(tmp_path: Path) -> None:
-    text = "sd=sd1,lun=/d/a,size=1g,\nsd=sd2,lun=/d/b, \nsize=1g\nwd=wd1, \nsd=sd*,xf=4k\n" + RD
-    assert [section.files.paths for section in sections(tmp_path, text)] == [("/d/a",), ("/d/b",)]
-
-
-def test_keywords_are_cut_and_in_mixed_case(tmp_path: Path) -> None:
-    text = f"{SDS}wd=wd1,SD=sd1,Xfer=8K,readp=30\nrd=rd1,wd=wd1,io=MAX,el=2m,in=1\n"
-    (section,) = sections(tmp_path, text)
-    assert (section.load.blocks, section.load.read_percent) == (PerKind.same(FixedBlocks(bytes=8192)), 30)
-
-
-def test_quotes_hold_blanks_and_commas_together(tmp_path: Path) -> None:
-    text = f'sd=sd1,lun="/d/a file, with",size=1g\n{WD}rd=rd1,wd=wd1,sd=("sd*"),iorate=max\n'
-    assert sections(tmp_path, text)[0].files.paths == ("/d/a file, with",)
 
 
 def test_an_include_is_looked_for_beside_the_file_that_names_it(tmp_path: Path) -> None:
@@ -90,39 +89,7 @@ def test_variables_come_from_the_command_line(tmp_path: Path) -> None:
     ]
 
 
-def test_a_line_is_repeated_for_each_host(tmp_path: Path) -> None:
-    text = f"hd=h1,system=a\nhd=h2,system=b\nsd=sd_$host,host=!host,lun=/d/f#host,size=1g\n{WD}{RD}"
-    found = sections(tmp_path, text)
-    assert [(section.name, section.files.paths) for section in found] == [
-        ("wd1 sd_h1 h1", ("/d/f0",)),
-        ("wd1 sd_h2 h2", ("/d/f1",)),
-    ]
-
-
 # -- storage -----------------------------------------------------------------------------------------------------------
-
-
-def test_hosts_and_luns_are_pairs_in_either_order(tmp_path: Path) -> None:
-    hosts = "hd=h1,system=a\nhd=h2,system=b\n"
-    for pairs in ("lun=/d/a,host=h1,lun=/d/b,host=h2", "host=h1,lun=/d/a,host=h2,lun=/d/b"):
-        found = sections(tmp_path, f"{hosts}sd=sd1,{pairs},size=1g\n{WD}{RD}")
-        assert [(section.name, section.files.paths) for section in found] == [
-            ("wd1 sd1 h1", ("/d/a",)),
-            ("wd1 sd1 h2", ("/d/b",)),
-        ]
-
-
-def test_one_sequence_on_a_shared_lun_is_read_by_one_host_only(tmp_path: Path) -> None:
-    text = f"hd=h1\nhd=h2\n{SDS}wd=wd1,sd=*,seekpct=%s\n{RD}"
-    assert len(sections(tmp_path, text % "100")) == 4
-    assert [section.name for section in sections(tmp_path, text % "0")] == ["wd1 sd1 h1", "wd1 sd2 h2"]
-
-
-def test_count_makes_a_sequence_of_sds(tmp_path: Path) -> None:
-    text = f"sd=sd,lun=/d/f%04d,size=1g,count=(1,2)\nsd=x,lun=/d/g,size=1g,count=(0,2)\n{WD}{RD}"
-    matches(
-        "vdbench_files/count_makes_a_sequence_of_sds", [section.files.paths for section in sections(tmp_path, text)]
-    )
 
 
 def test_names_are_ranges_wildcards_and_themselves(tmp_path: Path) -> None:
@@ -148,15 +115,6 @@ def test_directories_are_not_made(tmp_path: Path) -> None:
     assert [obstacle.text for obstacle in obstacles] == ["directory /nowhere does not exist"]
 
 
-def test_a_lun_may_be_on_an_nfs_server(tmp_path: Path) -> None:
-    (section,) = sections(tmp_path, f"sd=sd1,lun=nfs://h:2049/e/f/data?nconnect=4,size=1g\n{WD}{RD}")
-    assert (section.target.engine, section.target.nfs_url, section.files.paths) == (
-        "nfs",
-        "nfs://h:2049/e/f?nconnect=4",
-        ("data",),
-    )
-
-
 def test_hosts_and_luns_are_mapped(tmp_path: Path) -> None:
     text = f"hd=h1,system=s1\nhd=h2,system=s2\nsd=sd1,lun=/mnt/a\nsd=sd2,lun=/dev/rdsk/c0t0,host=h2\n{WD}{RD}"
     arguments = ("--map-host", "s*=localhost", "--map-lun=/mnt=/d", "--map-lun", "h2:/dev/rdsk/*=/d/{sd}-{host}")
@@ -166,34 +124,6 @@ def test_hosts_and_luns_are_mapped(tmp_path: Path) -> None:
     ]
     (error,) = refused(tmp_path, text, "--map-lun", "/x=/y")
     assert error.endswith("--map-lun /x=… matches nothing in the parameter files")
-
-
-def test_a_pattern_that_matches_several_luns_maps_each_to_a_file_of_its_own(tmp_path: Path) -> None:
-    text = f"sd=sd1,lun=/mnt/vdb1\nsd=sd2,lun=/mnt/vdb2\nsd=sd3,lun=/mnt/vdc\n{WD}{RD}"
-    arguments = ("--map-lun", "/mnt/vdb*=/d", "--map-lun", "/mnt/vdc*=/d/c")
-    assert [section.files.paths for section in sections(tmp_path, text, *arguments)] == [
-        ("/d/vdb1",),
-        ("/d/vdb2",),
-        ("/d/c",),
-    ]
-    text = "sd=sd1,lun=/mnt/vdb/f\nsd=sd2,lun=/mnt/vdc/f\n"
-    assert [section.files.paths for section in sections(tmp_path, text + WD + RD, "--map-lun", "/mnt/*=/d")] == [
-        ("/d/mnt_vdb_f",),
-        ("/d/mnt_vdc_f",),
-    ]
-
-
-def test_one_lun_that_a_pattern_maps_to_a_directory_is_a_file_in_it(tmp_path: Path) -> None:
-    text = "sd=sd1,lun=\\\\.\\PHYSICALDRIVE1\n"
-    for goal, path in {"/d": "/d/PHYSICALDRIVE1", "/d/file": "/d/file"}.items():
-        (section,) = sections(tmp_path, text + WD + RD, "--map-lun", f"\\\\.\\*={goal}")
-        assert section.files.paths == (path,)
-
-
-def test_a_size_may_have_a_b(tmp_path: Path) -> None:
-    text = "sd=sd1,lun=/d/a,size=1GB\nwd=wd1,sd=*,xf=64Kb\nrd=rd1,wd=wd1,io=max,el=10,in=1\n"
-    (section,) = sections(tmp_path, text)
-    assert (section.files.file_bytes, section.load.blocks.read) == ((1 << 30, 1 << 30), FixedBlocks(bytes=65536))
 
 
 @pytest.mark.parametrize(("format_", "is_noted"), [("no", False), ("(no,complete)", True), ("yes", True)])
@@ -209,12 +139,6 @@ def test_durations_that_are_no_whole_intervals_are_noted(tmp_path: Path) -> None
         "rd=rd1: elapsed=10 is not a multiple of interval=3; vdbench itself refuses that",
         "rd=rd1: warmup=4 is not a multiple of interval=3; vdbench itself refuses that",
     ]
-
-
-def test_every_size_can_be_replaced(tmp_path: Path) -> None:
-    assert [section.files.file_bytes for section in sections(tmp_path, f"{SDS}{WD}{RD}", "--size", "64m")] == [
-        (64 << 20, 64 << 20)
-    ] * 2
 
 
 # -- runs --------------------------------------------------------------------------------------------------------------
@@ -276,25 +200,6 @@ def test_a_variable_rate_is_one_run_in_groups_that_repeat(tmp_path: Path) -> Non
     assert seconds == [(1, 3, 100), (0, 3, 1000), (0, 3, 100)]
 
 
-def test_the_rate_is_divided_by_skew_and_then_evenly(tmp_path: Path) -> None:
-    text = f"{SDS}wd=wd1,sd=sd1,skew=40\nwd=wd2,sd=*\nrd=rd1,wd=wd*,io=200,el=10,in=1\n"
-    found = sections(tmp_path, text)
-    assert [(section.pace.rate_total_operations, section.pace.arrivals) for section in found] == [
-        (80, "poisson"),
-        (60, "poisson"),
-        (60, "poisson"),
-    ]
-
-
-def test_a_rate_of_a_workload_is_beside_the_others(tmp_path: Path) -> None:
-    text = f"{SDS}wd=wd1,sd=sd1,iorate=30\nwd=wd2,sd=sd2\nrd=rd1,wd=wd*,io=200,dist=d,el=10,in=1\n"
-    found = sections(tmp_path, text)
-    assert [(section.pace.rate_total_operations, section.pace.arrivals) for section in found] == [
-        (30, "even"),
-        (200, "even"),
-    ]
-
-
 @cases("vdbench/warm_up")
 def test_the_first_interval_or_the_warm_up_does_not_count(
     tmp_path: Path, said: str, ramp_s: int, runtime_s: int, interval_s: int
@@ -354,15 +259,6 @@ def test_seekpct(tmp_path: Path, said: str, random: bool, percent: int, at_end: 
     assert (section.load.random, section.load.random_percent.read, section.load.at_end) == (random, percent, at_end)
 
 
-def test_threads_are_those_of_the_sd_divided_among_its_workloads(tmp_path: Path) -> None:
-    text = f"{SDS}wd=wd1,sd=*\nwd=wd2,sd=sd1\nrd=rd1,wd=*,io=max,el=10,in=1,th=5\n"
-    assert [(section.name, section.pace.depth) for section in sections(tmp_path, text)] == [
-        ("wd1 sd1", 3),
-        ("wd1 sd2", 5),
-        ("wd2 sd1", 2),
-    ]
-
-
 def test_files_that_will_be_overwritten_are_listed_together_and_a_device_by_its_name(tmp_path: Path) -> None:
     files: dict[str, tuple[PathKind, int]] = {f"/d/f{number}": ("file", 1 << 20) for number in range(1, 5)}
     machine = HeldMachine(paths={**files, "/dev/sdx": ("block", 1 << 30)}, directories=frozenset({"/d"}))
@@ -392,11 +288,6 @@ def test_what_does_not_count_is_noted(tmp_path: Path, warmup: str, note: str) ->
     assert [one.text for one in notes if one.code in ("ramp_added", "first_interval")] == [note]
 
 
-def test_concatenated_sds_are_one_with_all_threads(tmp_path: Path) -> None:
-    (section,) = sections(tmp_path, f"concat=yes\n{SDS}wd=wd1,sd=*\nrd=rd1,wd=*,io=max,el=10,in=1,th=50\n")
-    assert (section.files.paths, section.pace.depth, section.files.file_select) == (("/d/a", "/d/b"), 50, "by_size")
-
-
 def test_concatenated_sds_may_have_different_sizes(tmp_path: Path) -> None:
     sds = "sd=sd1,lun=/d/a,size=3g\nsd=sd2,lun=/d/b,size=1g\n"
     prepared = read(tmp_path, f"concat=yes\n{sds}wd=wd1,sd=*\nwd=wd2,sd=*,seekpct=0\nrd=rd1,wd=*,io=max,el=10,in=1\n")
@@ -411,11 +302,6 @@ def test_concatenated_sds_may_have_different_sizes(tmp_path: Path) -> None:
 def test_openflags(tmp_path: Path, flags: str, direct: bool, durability: str, flushed: bool) -> None:
     (section,) = sections(tmp_path, f"sd=sd1,lun=/d/a,size=1g,openflags={flags}\n{WD}{RD}")
     assert (section.target.direct, section.target.durability, section.pace.sync_at_end) == (direct, durability, flushed)
-
-
-def test_files_are_buffered_unless_openflags_say_otherwise(tmp_path: Path) -> None:
-    (section, _) = sections(tmp_path, f"{SDS}{WD}{RD}")
-    assert (section.target.direct, section.target.durability) == (False, "none")
 
 
 def test_what_differs_from_vdbench_is_noted(tmp_path: Path) -> None:
@@ -456,21 +342,6 @@ def test_every_keyword_is_honoured_noted_or_refused(tmp_path: Path) -> None:
                     # The file is not complete, but what is noted is no error.
                     read(tmp_path, line)
                 assert not any(keyword.name in found for found in refused(tmp_path, line))
-
-
-def test_a_skew_at_the_maximum_is_kept_by_waiting_for_one_another(tmp_path: Path) -> None:
-    text = f"{SDS}wd=wd1,sd=*,skew=75\nwd=wd2,sd=sd1\nwd=wd3,sd=sd2,iorate=50\nrd=rd1,wd=*,io=max,el=4,in=1\n"
-    flows = [section.load.flow and section.load.flow.weight for section in sections(tmp_path, text)]
-    assert flows == [375_000, 375_000, 250_000, None]
-    assert {section.load.flow for section in sections(tmp_path, text.replace("io=max", "io=100"))} == {None}
-    assert {section.load.flow for section in sections(tmp_path, text.replace(",skew=75", ""))} == {None}
-
-
-def test_the_end_of_file_ends_the_others_once_all_are_there(tmp_path: Path) -> None:
-    text = f"{SDS}wd=wd1,sd=*,seekpct=eof\nwd=wd2,sd=sd1\nrd=rd1,wd={{wd}},io=max,el=4,in=1\n"
-    ends = [section.ending.ends_others for section in sections(tmp_path, text.format(wd="*"))]
-    assert ends == ["together", "together", "on_error"]
-    assert {section.ending.ends_others for section in sections(tmp_path, text.format(wd="wd1"))} == {"on_error"}
 
 
 @pytest.mark.parametrize("writes", [False, True])
@@ -550,7 +421,6 @@ def test_a_typographic_dash_is_named(tmp_path: Path) -> None:
 def test_a_variable_follows_an_equals_sign(tmp_path: Path) -> None:
     """As in vdbench, which takes the others as they are."""
     text = f"sd=sd1,lun=/d/!dir/$x,size=1g\n{WD}rd=rd1,wd=wd1,iorate=max\n"
-    assert sections(tmp_path, text)[0].files.paths == ("/d/!dir/$x",)
     assert "1:23 variable !size has no value" in refused(
         tmp_path, text.replace("1g", "!size").replace("/!dir/$x", "/f1")
     )
