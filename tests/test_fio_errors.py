@@ -8,6 +8,7 @@ import pytest
 
 from fio_machine import HeldMachine
 from goldens import Golden, cases, matches
+from iocurve.cli import main
 from iocurve.dialects.fio.command import DIALECT, parsed, read_command
 from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.read.options import OPTIONS
@@ -287,3 +288,15 @@ def test_jobs_take_the_addresses_of_a_server_in_turn() -> None:
         "has 0 addresses; 1 to 64 are possible"
         in errors("--name=a", "--size=1m", "--ioengine=nfs", "--nfs_url=nfs://10.0.0.[8-1]/vol")[0]
     )
+
+
+def test_a_section_that_only_lays_out_files_is_no_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Other sections that complete nothing still are."""
+    words = (
+        f"--rw=read --size=64k --bs=4k --filename={tmp_path}/f --eta=never --name=files --create_only=1 --name=reads"
+    )
+    with pytest.raises(SystemExit) as ended:
+        main(["fio", *words.split(), "--stonewall"])
+    said = capsys.readouterr()
+    assert (ended.value.code, "no operation completed" in said.err) == (0, False), said.err
+    assert "io=64.0KiB" in said.out

@@ -577,9 +577,11 @@ class Point(Struct, dict=True, omit_defaults=True):
 
     @property
     def is_empty(self) -> bool:
-        """The load ran as planned, and completed nothing in the measured time."""
+        """The load ran as planned, and completed nothing in the measured time, in which something was planned."""
         found = self.summary()
-        return self.outcome.state == "finished" and not (self.imported or found.operations or found.errors)
+        nothing = self.outcome.state == "finished" and not (self.imported or found.operations or found.errors)
+        workers = (worker for group in self.plan.groups for worker in group.workers)
+        return nothing and any(worker.end.operations != 0 for worker in workers)
 
     def report_groups(self) -> list[Summary]:
         """Merges the workers of each report group, in plan order (fio's group_reporting)."""

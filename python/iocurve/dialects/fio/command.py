@@ -57,7 +57,6 @@ def parsed(read: FioCommand) -> ParsedCommand:
             replicas=Replicas(read.client_path, read.runs_on),
             # The spread of the rates needs no single intervals; logs are kept apart.
             intervals=False,
-            operations=not all(section.ending.only_lays_out for section in read.job.sections),
             progress=read.output.eta != "never",
         ),
         out=read.out,
