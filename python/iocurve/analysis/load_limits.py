@@ -9,7 +9,7 @@ from iocurve.analysis.limit_kinds import Confidence, Limit, limit
 from iocurve.analysis.measured_load import IN_FLIGHT, MeasuredLoad, WorkerLoad
 from iocurve.analysis.target_limits import TOLERANCE
 from iocurve.engine.derived import block_bytes_mean, measured_ns
-from iocurve.engine.plan import FLUSH_KINDS, FileOpen, OperationPlan, Rate, Think
+from iocurve.engine.plan import FLUSH_KINDS, OperationPlan, Rate, Think
 from iocurve.foundation.units import SECOND_NS, format_bytes, format_depth, format_duration, format_number
 from iocurve.result.document import MachineUse
 from iocurve.result.stalls import DELAYED, FOREIGN_SHARE, STARVED, starved_party, starved_share
@@ -142,17 +142,13 @@ def cache_limit(load: MeasuredLoad) -> Limit | None:
     machine, read = load.point.machine, load.kind("read")
     if machine is None or machine.device_read_bytes is None or read is None or not read.bytes:
         return None
-    opened = [_open(worker) for worker in load.workers if not worker.plan.disk]
+    opened = [getattr(worker.plan.engine, "open", None) for worker in load.workers if not worker.plan.disk]
     if len(opened) < len(load.workers) or any(one is None or one.direct for one in opened):
         return None
     if machine.device_read_bytes > DEVICE_SHARE * read.bytes:
         return None
     moved = f"{format_bytes(read.bytes)} were read, {format_bytes(machine.device_read_bytes)} came from storage"
     return limit("page_cache", f"answered by the page cache of {load.machine_name}", load.target, evidence=[moved])
-
-
-def _open(worker: WorkerLoad) -> FileOpen | None:
-    return getattr(worker.plan.engine, "open", None)
 
 
 def processor_limit(load: MeasuredLoad) -> Limit | None:

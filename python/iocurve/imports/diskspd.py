@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TypeVar
 from xml.etree import ElementTree
 
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from iocurve.engine.outcome import State
 from iocurve.foundation.units import MIB, MILLISECOND_NS, SECOND_NS
-from iocurve.imports.parsing import SourceFile, number, scaled, size, whole
+from iocurve.imports.parsing import SourceFile, number, scaled, size, time_of, whole
 from iocurve.imports.points import ImportedLoad, ImportedMeasurement
 from iocurve.result.imported import ImportedInterval, ImportedKind, ImportedLatency, total_of
 
@@ -188,7 +188,7 @@ def read_text(source: SourceFile) -> list[ImportedMeasurement]:
     parts = re.split(r"^\W*Results for timespan.*$", source.text, flags=re.MULTILINE)
     if len(parts) == 1:
         parts = ["", *re.split(r"(?=^\W*actual test time)", source.text, flags=re.MULTILINE)[1:]]
-    inputs = _text_inputs(parts[0])
+    inputs = re.split(r"^\s*timespan:\s+\d+\s*$", parts[0], flags=re.MULTILINE)[1:]
     found = [
         _text_span(source, part, inputs[place] if place < len(inputs) else "", f"time span {place + 1}")
         for place, part in enumerate(parts[1:])
@@ -197,11 +197,6 @@ def read_text(source: SourceFile) -> list[ImportedMeasurement]:
     if not points:
         raise source.error("DiskSpd's text has no whole table of results; was it truncated?")
     return points
-
-
-def _text_inputs(text: str) -> list[str]:
-    """The parameters of each time span."""
-    return re.split(r"^\s*timespan:\s+\d+\s*$", text, flags=re.MULTILINE)[1:]
 
 
 def _text_span(source: SourceFile, text: str, inputs: str, name: str) -> ImportedMeasurement | None:
@@ -355,10 +350,7 @@ def _kind_of(kinds: Mapping[str, ImportedKind]) -> str | None:
 
 def _time(text: str | None) -> datetime | None:
     """``2021/04/16 19:03:38 UTC``."""
-    try:
-        return datetime.strptime((text or "").removesuffix(" UTC").strip(), "%Y/%m/%d %H:%M:%S").replace(tzinfo=UTC)
-    except ValueError:
-        return None
+    return time_of((text or "").removesuffix(" UTC").strip(), "%Y/%m/%d %H:%M:%S")
 
 
 def _end(source: SourceFile) -> tuple[State, tuple[str, ...]]:

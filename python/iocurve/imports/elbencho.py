@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from iocurve.foundation.units import MIB, MICROSECOND_NS, MILLISECOND_NS
-from iocurve.imports.parsing import SourceFile, documents, number, scaled, whole
+from iocurve.imports.parsing import SourceFile, documents, number, part_of, scaled, whole
 from iocurve.imports.points import ImportedLoad, ImportedMeasurement
 from iocurve.result.document import Json
 from iocurve.result.imported import ImportedKind, ImportedLatency, total_of
@@ -70,11 +70,11 @@ def _some(source: SourceFile, found: Sequence[ImportedMeasurement], error: str =
 
 
 def _json_phase(source: SourceFile, phase: Json) -> ImportedMeasurement:
-    done, config = _part(phase, "last_done"), _part(phase, "config")
-    latency = _part(done, "latency")
+    done, config = part_of(phase, "last_done"), part_of(phase, "config")
+    latency = part_of(done, "latency")
     values = [(done, latency)]
-    if mixed := _part(done, "rwmix_read"):
-        values.append((mixed, {name: _part(_part(latency, name), "rwmix_read") for name in ("entries", "IO")}))
+    if mixed := part_of(done, "rwmix_read"):
+        values.append((mixed, {name: part_of(part_of(latency, name), "rwmix_read") for name in ("entries", "IO")}))
     kinds = [
         _kind(each | {"elapsed_time_ms": done.get("elapsed_time_ms")}, _json_latency(stated, "iops" in each))
         for each, stated in values
@@ -90,13 +90,8 @@ def _json_phase(source: SourceFile, phase: Json) -> ImportedMeasurement:
     )
 
 
-def _part(of: Json, name: str) -> Json:
-    part = of.get(name)
-    return part if isinstance(part, dict) else {}
-
-
 def _json_latency(latency: Json, is_io: bool) -> ImportedLatency:
-    stated = _part(latency, "IO" if is_io else "entries")
+    stated = part_of(latency, "IO" if is_io else "entries")
     return ImportedLatency(
         min_ns=scaled(stated.get("min_us"), MICROSECOND_NS),
         mean_ns=scaled(stated.get("avg_us"), MICROSECOND_NS),

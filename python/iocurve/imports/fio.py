@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from iocurve.foundation.units import KIB, MICROSECOND_NS, MILLISECOND_NS, format_duration
 from iocurve.imports import fio_logs
-from iocurve.imports.parsing import SourceFile, documents, number, scaled, size, whole
+from iocurve.imports.parsing import SourceFile, documents, number, part_of, scaled, size, whole
 from iocurve.imports.points import ImportedLoad, ImportedMeasurement
 from iocurve.result.document import Json
 from iocurve.result.imported import ImportedJob, ImportedKind, ImportedLatency, histogram_of, together, total_of
@@ -120,7 +120,7 @@ def _progress(document: Json) -> tuple[float, float]:
     for job in _jobs(document):
         group = str(job.get("groupid"))
         groups[group] = max(groups.get(group, 0.0), _runtime_ms(job))
-    operations = [whole(_part(job, kind).get("total_ios")) or 0 for job in _jobs(document) for kind in KINDS]
+    operations = [whole(part_of(job, kind).get("total_ios")) or 0 for job in _jobs(document) for kind in KINDS]
     return sum(groups.values()), float(sum(operations))
 
 
@@ -211,23 +211,18 @@ def _numbers(document: Json, jobs: Sequence[Json]) -> list[list[int]]:
 # ---- figures
 
 
-def _part(job: Json, kind: str) -> Json:
-    part = job.get(kind)
-    return part if isinstance(part, dict) else {}
-
-
 def _runtime_ms(job: Json) -> float:
-    return max(number(_part(job, kind).get("runtime")) or 0.0 for kind in KINDS)
+    return max(number(part_of(job, kind).get("runtime")) or 0.0 for kind in KINDS)
 
 
 def _kinds(job: Json) -> dict[str, ImportedKind]:
     """The kinds that a job completed."""
-    found = {kind: _kind(_part(job, kind), job) for kind in KINDS if _ran(_part(job, kind))}
-    syncs = whole(_part(job, "sync").get("total_ios"))
+    found = {kind: _kind(part_of(job, kind), job) for kind in KINDS if _ran(part_of(job, kind))}
+    syncs = whole(part_of(job, "sync").get("total_ios"))
     if syncs:
         options = job.get("job options")
         name = "fdatasync" if isinstance(options, dict) and "fdatasync" in options else "fsync"
-        found[name] = ImportedKind(operations=syncs, latency=_latency(_part(job, "sync"), syncs))
+        found[name] = ImportedKind(operations=syncs, latency=_latency(part_of(job, "sync"), syncs))
     return found
 
 
@@ -305,10 +300,10 @@ def _percent(key: str) -> str:
 
 def _unit_ns(jobs: Sequence[Json]) -> int:
     """The unit of latencies: microseconds before version 3."""
-    names = [_latency_name(_part(job, kind)) for job in jobs for kind in KINDS]
+    names = [_latency_name(part_of(job, kind)) for job in jobs for kind in KINDS]
     return (
         1
-        if any(name.endswith("_ns") and name in _part(job, kind) for job in jobs for kind in KINDS for name in names)
+        if any(name.endswith("_ns") and name in part_of(job, kind) for job in jobs for kind in KINDS for name in names)
         else MICROSECOND_NS
     )
 
@@ -370,7 +365,7 @@ def _target(options: Sequence[dict[str, str] | None]) -> str | None:
 def _submission_share(jobs: Sequence[Json], kinds: Mapping[str, ImportedKind]) -> float:
     """The largest share of the mean latency that submission took, of all kinds of all jobs."""
     shares = [0.0]
-    for part in (_part(job, kind) for job in jobs for kind in KINDS if kind in kinds):
+    for part in (part_of(job, kind) for job in jobs for kind in KINDS if kind in kinds):
         for whole_name, name in (("lat_ns", "clat_ns"), ("lat", "clat")):
             whole_mean, mean = (number(dict(_dict(part, each)).get("mean")) for each in (whole_name, name))
             if whole_mean and mean is not None:
@@ -381,7 +376,9 @@ def _submission_share(jobs: Sequence[Json], kinds: Mapping[str, ImportedKind]) -
 def _notes(
     source: SourceFile, jobs: Sequence[Json], kinds: Mapping[str, ImportedKind], total: ImportedKind
 ) -> Iterable[tuple[str, str]]:
-    names = {_latency_name(_part(job, kind)) for job in jobs for kind in KINDS if kind in kinds and _part(job, kind)}
+    names = {
+        _latency_name(part_of(job, kind)) for job in jobs for kind in KINDS if kind in kinds and part_of(job, kind)
+    }
     if any(name.startswith("clat") for name in names):
         yield "fio_clat", CLAT
         left_out = _submission_share(jobs, kinds)
@@ -391,7 +388,7 @@ def _notes(
     if any(kind.latency.histogram for kind in kinds.values()):
         yield "fio_bins", BINS
     elif not total.latency.percentiles:
-        is_stated = any(_latency(_part(job, kind), None).percentiles for job in jobs for kind in kinds)
+        is_stated = any(_latency(part_of(job, kind), None).percentiles for job in jobs for kind in kinds)
         yield ("fio_percentiles_apart", APART) if is_stated else ("fio_no_percentiles", NONE)
     if not any(isinstance(job.get("job options"), dict) for job in jobs):
         yield "fio_no_options", NO_OPTIONS

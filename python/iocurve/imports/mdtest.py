@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 import msgspec
 
 from iocurve.foundation.units import SECOND_NS
-from iocurve.imports.parsing import SourceFile, number, whole
+from iocurve.imports.parsing import SourceFile, number, time_of, whole
 from iocurve.imports.points import ImportedLoad, ImportedMeasurement
 from iocurve.result.imported import ImportedKind
 
@@ -98,13 +97,6 @@ def _point(source: SourceFile, name: str, rate: float, table: _RateTable) -> Imp
         total=stated,
         window_ns=round(items / rate * SECOND_NS) if items else None,
         workers=tasks,
-        created=_time(facts.get("started", "")),
+        created=time_of(facts.get("started", ""), "%m/%d/%Y %H:%M:%S"),
         notes=(("mdtest_rates", MEAN),),
     )
-
-
-def _time(text: str) -> datetime | None:
-    try:
-        return datetime.strptime(text, "%m/%d/%Y %H:%M:%S").replace(tzinfo=UTC)
-    except ValueError:
-        return None

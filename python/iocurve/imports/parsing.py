@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
@@ -96,7 +97,21 @@ def _array(text: str) -> tuple[Json, ...]:
     return tuple(each for each in listed if isinstance(each, dict))
 
 
-# ---- numbers
+def part_of(of: Json, name: str) -> Json:
+    """The object of this name in another; empty where there is none."""
+    found = of.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+# ---- numbers and times
+
+
+def time_of(text: str, form: str) -> datetime | None:
+    """A time in UTC in a form of ``strptime``; None for another text."""
+    try:
+        return datetime.strptime(text, form).replace(tzinfo=UTC)
+    except ValueError:
+        return None
 
 
 LARGEST = 1 << 60

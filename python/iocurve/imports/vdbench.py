@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from html import unescape
 from typing import TypeAlias
 
 import msgspec
 
 from iocurve.foundation.units import MIB, MILLISECOND_NS, SECOND_NS
-from iocurve.imports.parsing import SourceFile, number, scaled
+from iocurve.imports.parsing import SourceFile, number, scaled, time_of
 from iocurve.imports.points import ImportedLoad, ImportedMeasurement
 from iocurve.result.imported import ImportedInterval, ImportedKind, ImportedLatency, histogram_of, total_of
 
@@ -403,7 +403,4 @@ def _tool(source: SourceFile) -> str:
 def _created(source: SourceFile) -> datetime | None:
     file = source.sibling("summary.html")
     found = _CREATED.search(file.text) if file else None
-    try:
-        return datetime.strptime(found[1], "%H:%M:%S %b %d %Y").replace(tzinfo=UTC) if found else None
-    except ValueError:
-        return None
+    return time_of(found[1], "%H:%M:%S %b %d %Y") if found else None

@@ -288,7 +288,7 @@ class _JobBuilder(msgspec.Struct):
             _size(part)
             | _engine(first)
             | _order(first, part, slots)
-            | _pace(target, _users(span, target), slots)
+            | _pace(target, len(target.thread_weights) or span.threads or target.threads, slots)
             | _payload(span, first)
         )
         return Said.of(**fields).at(_positions(span, target))
@@ -363,11 +363,6 @@ def _distribution(found: ResolvedTarget) -> ZonesSaid:
         zone_shares.append(ZoneShare(access_percent=float(percent), size=size))
         next_offset = max(next_offset, zone.start + length)
     return ZonesSaid(zones=tuple(zone_shares))
-
-
-def _users(span: TimeSpan, target: TargetParameters) -> int:
-    """Number of threads that use a target."""
-    return len(target.thread_weights) or span.threads or target.threads
 
 
 def _pace(target: TargetParameters, threads: int, slots: int) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def _round(file: ParameterFile, writer: Writer, used: set[str], definitions: set
             if not run.is_measured:
                 continue
         else:
-            used |= _formatted_storage(file, run)
+            used |= file.builder().build(run).storage if file.definitions.general.get("formatsds") else frozenset()
         if run.curve_percent is None:
             maximum, points = (number, run), ()
             yield steps.measured(before, pause_ns)
@@ -68,11 +68,6 @@ def _round(file: ParameterFile, writer: Writer, used: set[str], definitions: set
             yield steps.measured(before, pause_ns, Curve(file, *maximum, points))
             points = (*points, number)
         number += 1
-
-
-def _formatted_storage(file: ParameterFile, run: Run) -> frozenset[str]:
-    """The SDs of a run, where formatsds= formats each before the first run that uses it."""
-    return file.builder().build(run).storage if file.definitions.general.get("formatsds") else frozenset()
 
 
 class Curve(msgspec.Struct, frozen=True):
