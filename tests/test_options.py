@@ -15,6 +15,7 @@ import pytest
 
 import iocurve
 from data import synthetic
+from goldens import rows
 from iocurve.advice import proof_page
 from iocurve.advice import prove as proofs
 from iocurve.advice.promises import Promised
@@ -69,74 +70,7 @@ MODES = (
 )
 """The ways to use the commands that run on files here: ``there`` and ``other`` are directories, ``result`` a result."""
 
-VALUES = {
-    "--bs": "8k",
-    "--burst-time": "10s",
-    "--sustained": "10m",
-    "--bundle": "written.json",
-    "--capacity": "90TiB",
-    "--clients": "3",
-    "--directory": "there",
-    "--every": "2s",
-    "--fail-if": "errors > 0",
-    "--from": "result",
-    "--have": "premium:1TiB",
-    "--head": "10.0.0.1",
-    "--hosts": "a,b",
-    "--html": "written.html",
-    "--iodepth": "8",
-    "--iodepth-max": "8",
-    "--iops": "300k",
-    "--junit": "written.xml",
-    "--kinds": "read",
-    "--latency": "20ms",
-    "--latency-depth": "2",
-    "--margin": "1%",
-    "--markdown": "written.md",
-    "--mean": "3ms",
-    "--metrics": "0",
-    "--serve": "0",
-    "--mix": "10:90",
-    "--nconnect": "2",
-    "--node": "n",
-    "--nodes": "3",
-    "--numjobs": "3",
-    "--on": "head:6379",
-    "--on-loss": "stop",
-    "--only": "disk",
-    "--out": "elsewhere",
-    "--p50": "1ms",
-    "--p95": "1ms",
-    "--p99": "1ms",
-    "--p999": "1ms",
-    "--patience": "9m",
-    "--percent-of-capacity": "90",
-    "--point": "read_percent=100",
-    "--points": "nconnect=1",
-    "--precision": "9%",
-    "--prices": "prices.toml",
-    "--profile": "anf-ultra",
-    "--quota": "3TiB",
-    "--ramp": "2s",
-    "--remote-dir": "/d",
-    "--repeats": "0",
-    "--root": "there",
-    "--round-trip": "9ms",
-    "--rounds": "9",
-    "--runs": "9",
-    "--runtime": "9s",
-    "--scale": "1/50",
-    "--size": "3MiB",
-    "--source": "the contract",
-    "--ssh": "ssh -v",
-    "--steps": "9",
-    "--target": "other",
-    "--throughput": "2000MiB/s",
-    "--timeout": "9s",
-    "--tolerance": "9%",
-    "--vm": "D4s_v5",
-    "--workload": "rw=randwrite bs=8k",
-}
+VALUES: dict[str, str] = dict(rows("cli/option_values"))
 WITH: dict[str, tuple[str, ...]] = {
     "--junit": ("--fail-if", "errors > 0"),
     "--markdown": ("--fail-if", "errors > 0"),
@@ -344,35 +278,7 @@ def test_a_place_that_cannot_be_written_is_named(
     assert place[:50] in error
 
 
-INPUTS = (
-    "report",
-    "check --fail-if 'p99 > 2ms'",
-    "compare result",
-    "why",
-    "result series",
-    "result metrics",
-    "result merge result",
-    "history",
-    "import",
-    "explain",
-    "run",
-    "explain fio",
-    "vdbench -f",
-    "elbencho -c",
-    "envelope",
-    "knee",
-    "clean",
-    "disk restart",
-    "observe --seconds 5",
-    "size --throughput 1000MiB/s --prices",
-    "size --from",
-    "doctor --from",
-    "doctor --root",
-    "volume serve --config",
-    "volume stats",
-    "profile show",
-    "scenario show",
-)
+INPUTS: list[str] = [mode for (mode,) in rows("cli/inputs")]
 """Commands that read what comes next."""
 IN_DIRECTORIES = ("clean", "knee", "envelope", "doctor", "observe", "history")
 """Those that take a directory."""
@@ -487,21 +393,7 @@ FAILING = (
     "volume:anf-ultra?speed=9",
 )
 """Targets that cannot be measured, with an option that some commands take."""
-TARGETED = (
-    "envelope {}",
-    "run eda --target {}",
-    "knee {} --workload 'rw=randwrite bs=4k'",
-    "max {} --p99 2ms --workload 'rw=randwrite bs=4k'",
-    "curve {} --workload 'rw=randwrite bs=4k'",
-    "prove {} --throughput 100MiB/s",
-    "ab --workload 'rw=randwrite bs=4k' --target {} --target there",
-    "clean {}",
-    "disk restart {}",
-    "doctor {}",
-    "observe {} --seconds 0.1 --interval 50ms",
-    "why result --confirm --target {}",
-    "run job.toml --target {}",
-)
+TARGETED: list[str] = [mode for (mode,) in rows("cli/targeted")]
 
 
 @pytest.mark.slow

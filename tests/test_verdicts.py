@@ -59,65 +59,12 @@ def point(
 # ---- the target
 
 
-@pytest.mark.parametrize(
-    ("measured", "target", "code", "text"),
-    [
-        (point(1600), known(throughput_read_bytes_per_s=100 * MIB), "volume_read_throughput", "100 MiB/s on reads"),
-        (
-            point(1600, kinds=("write",)),
-            known(throughput_write_bytes_per_s=100 * MIB),
-            "volume_write_throughput",
-            "100 MiB/s on writes",
-        ),
-        (point(1600), known(iops_read=1600), "volume_read_iops", "1,600 IOPS on reads"),
-        (point(1600, kinds=("write",)), known(iops_write=1600), "volume_write_iops", "1,600 IOPS on writes"),
-        (
-            point(1600),
-            known(client_bandwidth_read_bytes_per_s=100 * MIB),
-            "client_read",
-            "the limit of 100 MiB/s that a client",
-        ),
-        (
-            point(3200, nconnect=2),
-            known(connection_bandwidth_bytes_per_s=100 * MIB),
-            "connection_throughput",
-            "all 2 connections at the limit of 100 MiB/s",
-        ),
-        (
-            point(3200, nconnect=2),
-            known(connection_iops=1600),
-            "connection_iops",
-            "all 2 connections at the limit of 1,600 IOPS that a connection has",
-        ),
-        (
-            point(3200, nconnect=2),
-            known(connection_bandwidth_read_bytes_per_s=100 * MIB, connection_bandwidth_write_bytes_per_s=50 * MIB),
-            "connection_throughput",
-            "all 2 connections at the limit of 100 MiB/s that a connection has for reads",
-        ),
-        (
-            point(1600, kinds=("write",), nconnect=1),
-            known(connection_iops_write=1600, connection_iops_read=160),
-            "connection_iops",
-            "the connection at the limit of 1,600 IOPS that a connection has for writes",
-        ),
-        (
-            point(1600),
-            known(client_iops_read=1600, client_iops_write=160),
-            "client_iops",
-            "the client at the limit of 1,600 IOPS that a client has for reads",
-        ),
-        (
-            point(2000, latency_ns=16_000_000, depth=32, nconnect=1),
-            known(connection_requests_in_flight=4).replace(latency_mean_ns=2_000_000),
-            "connection_requests",
-            "at the 4 requests in flight that the server takes of a connection",
-        ),
-        (point(2000), NFS.replace(servers=4, service_ns=2_000_000), "server_parallelism", "4 at a time, 2.000 ms each"),
-    ],
-)
-def test_each_limit_of_a_target_has_its_name(measured: Point, target: TargetFacts, code: str, text: str) -> None:
-    found = present(limit_of(measured, target))
+@cases("analysis/limits")
+def test_each_limit_of_a_target_has_its_name(
+    load: dict[str, Any], limits: dict[str, int], facts: dict[str, int], code: str, text: str
+) -> None:
+    target = known(**limits).replace(**facts)
+    found = present(limit_of(point(**load), target))
     assert (found.code, found.confidence) == (code, "certain")
     assert text.split(" each")[0].removesuffix("2.000 ms") in found.text
     assert found.evidence

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
