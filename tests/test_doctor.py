@@ -13,14 +13,15 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import composed_hosts as composed
 from bench.servers import Server
 from goldens import Golden, cases, matches, present, rows
-from iocurve.advice.doctor import fixes, gain
+from iocurve.advice.doctor import fixes, gain, nfs
 from iocurve.advice.doctor import host as hosts
 from iocurve.advice.doctor.bundle import bundle
-from iocurve.advice.doctor.checks import CHECKS, Diagnosis, DoctorRow, TunedSetting
+from iocurve.advice.doctor.checks import CHECKS, Diagnosis, DoctorRow, Judgement, TunedSetting
 from iocurve.advice.doctor.diagnose import Known, diagnose
 from iocurve.advice.doctor.host import Bundle, HostFiles
 from iocurve.advice.doctor.mounts import ClientMount, mounts
@@ -107,8 +108,40 @@ def test_fixes_that_mount_again_keep_the_other_options() -> None:
     again = "mount -t nfs -o vers=3,proto=tcp,nconnect=4,port=14049,mountport=14049,rsize=1048576,wsize=1048576,nolock"
     assert row_of(found, "nfs.slots").fix == (
         f"sysctl -w sunrpc.tcp_max_slot_table_entries=128; umount /mnt; {again} 10.0.0.1:/export1 /mnt; "
-        "for later boots echo 'options sunrpc tcp_max_slot_table_entries=128' > /etc/modprobe.d/iocurve-nfs.conf"
+        "for later boots printf '%s\\n' '# iocurve doctor --fix' 'options sunrpc tcp_max_slot_table_entries=128' "
+        "> /etc/modprobe.d/iocurve-nfs.conf"
     )
+
+
+def fixed(found: Diagnosis) -> list[str]:
+    return [part for row in found.rows if row.fix for part in row.fix.split("; ")]
+
+
+@pytest.mark.parametrize("name", [name for table in ("captured", "composed") for name, _ in rows(f"doctor/{table}")])
+def test_no_fix_undoes_another(name: str) -> None:
+    """Each mount has one line, whichever row prints it; the file of module options has one content, that of --fix."""
+    found = examined(getattr(composed, name)() if hasattr(composed, name) else captured(name))
+    lines = {part for part in fixed(found) if part.startswith("mount -t")}
+    assert len(lines) == len({line.split()[-1].rstrip(":") for line in lines})
+    wanted = fixes.files(found).get(fixes.MODPROBE)
+    written = {part.removeprefix("for later boots ") for part in fixed(found) if f"> /{fixes.MODPROBE}" in part}
+    made = {
+        subprocess.run(["sh", "-c", one.partition(" > ")[0]], capture_output=True).stdout.decode() for one in written
+    }
+    assert made == ({wanted} if wanted else set())
+
+
+def test_a_mount_line_has_the_options_of_all_rows() -> None:
+    found = mounts(HostFiles.of_bundle(captured("captured-nfs3-soft")))
+    mount = next(one for one in found if isinstance(one, ClientMount))
+    small = replace(mount, options={**mount.options, "rsize": "65536", "wsize": "65536"})
+    judged = [one for _, _, one in nfs.joined([("s", "/m", nfs._transfer_size(small)), ("h", "/m", nfs._hard(small))])]
+    assert all(isinstance(one, Judgement) for one in judged)
+    first, second = (one.fix for one in judged if isinstance(one, Judgement))
+    assert first == second
+    words = first.partition("mount -t nfs -o ")[2].partition(" ")[0].split(",")
+    assert {"rsize=262144", "wsize=262144", "hard"} <= set(words)
+    assert "soft" not in words
 
 
 def test_idle_connections_are_not_missing_ones() -> None:

@@ -80,8 +80,8 @@ class PromiseOptions:
         )
         if not found:
             reason = "nothing of a contract is promised: add --throughput, --iops, --p99 or --mean"
-            times = {"burst_time": PROMISES.burst_time, "sustained": PROMISES.sustained}
-            refuse(reason, replace(self, profile=None, quota=None, **times))
+            given = replace(self, burst_time=PROMISES.burst_time, sustained=PROMISES.sustained)
+            refuse(reason, replace(given, profile=None, quota=None))
         elif self.p99 is None and self.mean is None:
             depth = None if self.latency_depth == 1 else self.latency_depth
             refuse("no latency is promised: add --p99 or --mean", latency_depth=depth)

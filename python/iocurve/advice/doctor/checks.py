@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from iocurve.advice.doctor.mounts import ClientMount
 from iocurve.foundation.structs import Struct, read_bundled
 
 State = Literal["green", "yellow", "red"]
@@ -81,9 +82,17 @@ class Judgement(msgspec.Struct, frozen=True):
     state: State
     found: str
     fix: str
-    """The fix if the state is not green."""
+    """The fix if the state is not green; ``AGAIN`` and ``OPTIONS_FILE`` in it stand for commands of all rows."""
     undo: str = "none needed"
     setting: TunedSetting | None = None
+    again: tuple[tuple[ClientMount, str], ...] = ()
+    """The mounts that the fix mounts again, each with the options that it adds."""
+
+
+AGAIN = "{again}"
+"""In a fix: the commands that mount again with the options of all rows, so that no fix undoes another."""
+OPTIONS_FILE = "{options}"
+"""In a fix: the command that writes the file of module options with those of all rows."""
 
 
 Finding = tuple[str, str, Judgement | str]

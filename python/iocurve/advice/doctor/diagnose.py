@@ -55,7 +55,7 @@ def diagnose(host: HostFiles, subject: str | None, known: Known) -> Diagnosis:
         found = examination.url(subject)
     else:
         found = examination.one(subject)
-    return diagnosis(subject or ROWS_OF_ALL, [*found, *machine.check(host, vm, known.limits)])
+    return diagnosis(subject or ROWS_OF_ALL, nfs.joined([*found, *machine.check(host, vm, known.limits)]))
 
 
 class _Examination:

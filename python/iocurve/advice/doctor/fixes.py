@@ -13,7 +13,7 @@ from pathlib import Path
 
 from iocurve.advice.doctor.checks import CHECKS, WORST_FIRST, Diagnosis, DoctorRow, TuningCheck
 from iocurve.advice.doctor.host import HostFiles
-from iocurve.advice.doctor.nfs import READ_AHEAD_KIB, SERVER_SLOTS, SESSION_SLOTS
+from iocurve.advice.doctor.nfs import READ_AHEAD_KIB, SERVER_SLOTS, options_file
 from iocurve.foundation.errors import TargetError
 from iocurve.foundation.units import MIB, counted
 from iocurve.report.table import Table, code, escaped
@@ -56,10 +56,8 @@ def files(diagnosis: Diagnosis) -> dict[str, str]:
         settings += [f"sunrpc.tcp_max_slot_table_entries = {SERVER_SLOTS}"]
     if settings:
         found[SYSCTL] = "\n".join(["# iocurve doctor --fix", *settings, ""])
-    options = [f"options sunrpc tcp_max_slot_table_entries={SERVER_SLOTS}"] if "nfs.slots" in checks else []
-    options += [f"options nfs max_session_slots={SESSION_SLOTS}"] if "nfs.session_slots" in checks else []
-    if options:
-        found[MODPROBE] = "\n".join(["# iocurve doctor --fix", *options, ""])
+    if text := options_file(checks):
+        found[MODPROBE] = text
     return found
 
 

@@ -8,12 +8,14 @@ Microsoft's page on nconnect for Azure Files.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from urllib.parse import quote, urlencode
 
 import msgspec
+from msgspec.structs import replace
 
-from iocurve.advice.doctor.checks import Finding, Judgement, State, TunedSetting
+from iocurve.advice.doctor.checks import AGAIN, OPTIONS_FILE, Finding, Judgement, State, TunedSetting
 from iocurve.advice.doctor.host import HostFiles
 from iocurve.advice.doctor.mounts import ClientMount
 from iocurve.foundation.units import GIB, KIB, MIB, counted, format_bytes
@@ -99,17 +101,55 @@ KEPT_FLAGS = {
 """Flags that it must repeat, with those that replace them."""
 
 
-def remount(mount: ClientMount, options: str, *sharing: ClientMount) -> str:
-    """As ``mount_again``, with further options, and where they last."""
-    return f"{mount_again(mount, options, *sharing)}; {options} in /etc/fstab as well"
+MODULE_OPTIONS = {
+    "nfs.slots": f"options sunrpc tcp_max_slot_table_entries={SERVER_SLOTS}",
+    "nfs.session_slots": f"options nfs max_session_slots={SESSION_SLOTS}",
+}
+"""The lines of ``MODPROBE``, by the checks that need them."""
 
 
-def mount_again(mount: ClientMount, options: str = "", *sharing: ClientMount) -> str:
-    """Commands that mount again with further options; mounts that share connections are unmounted together."""
-    changed = options_of(options) if options else {}
-    every = (mount, *sharing)
-    commands = [f"umount {' '.join(one.point for one in every)}"]
-    for one in every:
+def options_file(checks: Iterable[str]) -> str:
+    """The file of module options that the yellow and red checks need; empty if they need none."""
+    needed = set(checks)
+    lines = [line for check, line in MODULE_OPTIONS.items() if check in needed]
+    return "\n".join(["# iocurve doctor --fix", *lines, ""]) if lines else ""
+
+
+def joined(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings with fixes that agree: each mounts again with the options of all rows, and writes all of a file."""
+    found = list(findings)
+    ailing = [(check, one) for check, _, one in found if isinstance(one, Judgement) and one.state != "green"]
+    options: dict[str, dict[str, str]] = {}
+    together: dict[str, dict[str, ClientMount]] = {}
+    for _, judged in ailing:
+        points = {mount.point: mount for mount, _ in judged.again}
+        for mount, added in judged.again:
+            wanted = options.setdefault(mount.point, {})
+            more = options_of(added) if added else {}
+            if "nconnect" in wanted and "nconnect" in more:
+                more["nconnect"] = str(max(int(wanted["nconnect"]), int(more["nconnect"])))
+            wanted |= more
+            together.setdefault(mount.point, {}).update(points)
+    lines = options_file(check for check, _ in ailing).splitlines()
+    write = f"printf '%s\\n' {' '.join(map(shlex.quote, lines))} > {MODPROBE}"
+
+    def agreed(judged: Judgement) -> Judgement:
+        if judged.state == "green":
+            return judged
+        mounts = [one for point in (mount.point for mount, _ in judged.again) for one in together[point].values()]
+        every = list({mount.point: mount for mount in (*(mount for mount, _ in judged.again), *mounts)}.values())
+        text = mount_again({mount.point: options[mount.point] for mount in every}, every) if every else ""
+        return replace(judged, fix=judged.fix.replace(AGAIN, text).replace(OPTIONS_FILE, write))
+
+    return [(check, where, agreed(one) if isinstance(one, Judgement) else one) for check, where, one in found]
+
+
+def mount_again(options: Mapping[str, Mapping[str, str]], mounts: Sequence[ClientMount]) -> str:
+    """Commands that mount again with further options of each mount point, after all were unmounted, and /etc/fstab."""
+    commands = [f"umount {' '.join(one.point for one in mounts)}"]
+    lasting: dict[str, list[str]] = {}
+    for one in mounts:
+        changed = options[one.point]
         values = {
             name: value
             for name, plain in KEPT_VALUES.items()
@@ -118,9 +158,15 @@ def mount_again(mount: ClientMount, options: str = "", *sharing: ClientMount) ->
             if not (name.startswith("ac") and {"ac", "actimeo"} & changed.keys())
             and not (name in ("rsize", "wsize") and "vers" in changed)
         }
-        words = [name if not value else f"{name}={value}" for name, value in (values | changed).items()]
+        words = [name if not value else f"{name}={value}" for name, value in ({**values, **changed}).items()]
         flags = [flag for flag, other in KEPT_FLAGS.items() if flag in one.options and other not in changed]
         commands.append(f"mount -t nfs -o {','.join([*words, *flags])} {one.source} {one.point}")
+        if changed:
+            added = ",".join(name if not value else f"{name}={value}" for name, value in changed.items())
+            lasting.setdefault(added, []).append(one.point)
+    for added, points in lasting.items():
+        which = "" if len(points) == len(mounts) else f" for {' and '.join(points)}"
+        commands.append(f"{added} in /etc/fstab{which} as well")
     return "; ".join(commands)
 
 
@@ -166,7 +212,8 @@ def _transfer_size(mount: ClientMount) -> Judgement | str:
     return Judgement(
         "green" if not small else "yellow" if least >= 64 * KIB else "red",
         ", ".join(f"{name} {format_bytes(size)}" for name, size in sizes.items()),
-        fix=remount(mount, ",".join(f"{name}={TRANSFER_BYTES}" for name in small)),
+        fix=AGAIN,
+        again=((mount, ",".join(f"{name}={TRANSFER_BYTES}" for name in small)),),
         undo=f"mount again with {','.join(f'{name}={size}' for name, size in sizes.items())}",
         setting=TunedSetting(now=str(least), wanted=str(TRANSFER_BYTES), load=TRANSFER_LOADS[name], urls=urls),
     )
@@ -179,7 +226,8 @@ def _version(mount: ClientMount, service: Service) -> Judgement:
     return Judgement(
         "red" if is_bad else "yellow" if version in ("4", "4.0") else "green",
         f"NFS {version} over {protocol.upper()}",
-        fix=remount(mount, f"vers={better},proto=tcp"),
+        fix=AGAIN,
+        again=((mount, f"vers={better},proto=tcp"),),
         undo=f"mount again with vers={version},proto={protocol}",
     )
 
@@ -189,7 +237,7 @@ def _hard(mount: ClientMount) -> Judgement:
     states: dict[str, State] = {"softerr": "yellow", "soft": "red", "hard": "green"}
     timeout = mount.number_option("timeo")
     text = kind if kind == "hard" or timeout is None else f"{kind}, timeo {timeout / 10:g} s"
-    return Judgement(states[kind], text, fix=remount(mount, "hard"), undo=f"mount again with {kind}")
+    return Judgement(states[kind], text, fix=AGAIN, undo=f"mount again with {kind}", again=((mount, "hard"),))
 
 
 ATTRIBUTE_OPERATIONS = ("GETATTR", "ACCESS", "LOOKUP")
@@ -209,12 +257,13 @@ def _attributes(mount: ClientMount) -> Judgement:
     kept = f"acregmax {options.get('acregmax', '60')} s{', nocto' if 'nocto' in options else ''}"
     text = ", ".join(off) or kept
     text += f"; {share:.0%} of {total:,} operations ask for attributes" if share is not None else ""
-    longer = f"{remount(mount, 'nocto,actimeo=600')}, if no other client changes the data"
+    longer = "if no other client changes the data, add nocto,actimeo=600 to the options of the mount and of /etc/fstab"
     return Judgement(
         "red" if off else "yellow" if share is not None and share > ATTRIBUTE_SHARE else "green",
         text,
-        fix=remount(mount, "ac,async") if off else longer,
+        fix=AGAIN if off else longer,
         undo=f"mount again with {','.join(off) or 'the options as they were'}",
+        again=((mount, "ac,async"),) if off else (),
     )
 
 
@@ -225,7 +274,7 @@ def _session_slots(mount: ClientMount, host: HostFiles) -> Judgement | str:
     return Judgement(
         "green" if slots >= SESSION_SLOTS else "yellow",
         f"max_session_slots {slots}{_slots_used(mount)}",
-        fix=f"echo 'options nfs max_session_slots={SESSION_SLOTS}' > {MODPROBE}; load the module nfs again, or reboot",
+        fix=f"{OPTIONS_FILE}; load the module nfs again, or reboot",
         undo=f"rm {MODPROBE}; reboot",
         setting=TunedSetting(
             now=str(slots),
@@ -243,8 +292,8 @@ def _slots(mount: ClientMount, host: HostFiles, service: Service) -> Judgement |
     return Judgement(
         "green" if slots <= SERVER_SLOTS else "red" if service.is_anf else "yellow",
         f"up to {slots:,} requests for each connection{_slots_used(mount)}",
-        fix=f"sysctl -w sunrpc.tcp_max_slot_table_entries={SERVER_SLOTS}; {mount_again(mount)}; for later boots "
-        f"echo 'options sunrpc tcp_max_slot_table_entries={SERVER_SLOTS}' > {MODPROBE}",
+        fix=f"sysctl -w sunrpc.tcp_max_slot_table_entries={SERVER_SLOTS}; {AGAIN}; for later boots {OPTIONS_FILE}",
+        again=((mount, ""),),
         undo=f"sysctl -w sunrpc.tcp_max_slot_table_entries={slots}; rm {MODPROBE}; mount again",
     )
 
@@ -352,10 +401,11 @@ def _connections(mount: ClientMount, sharing: Sequence[ClientMount], host: HostF
     if host.kernel != (0, 0) and host.kernel < NCONNECT_SINCE:
         text += f"; kernel {host.kernel[0]}.{host.kernel[1]} has no nconnect, which came with 5.3"
         return Judgement("yellow", text, fix="a kernel of 5.3 or later, then nconnect")
-    fix = remount(mount, f"nconnect={wanted or 8}", *sharing)
+    again = tuple((one, f"nconnect={wanted or 8}") for one in (mount, *sharing))
     urls = (url(mount, nconnect=count), url(mount, nconnect=wanted or 8))
     setting = TunedSetting(now=str(count), wanted=str(wanted or 8), load=CONNECTIONS_LOAD, urls=urls)
-    return Judgement(state, text, fix=fix, undo=f"mount again with nconnect={count}", setting=setting)
+    undo = f"mount again with nconnect={count}"
+    return Judgement(state, text, fix=AGAIN, undo=undo, setting=setting, again=again)
 
 
 def _shared(
@@ -379,7 +429,8 @@ def _shared(
     return Judgement(
         "red" if has_lost and have < most else "yellow" if has_lost or not is_guaranteed else "green",
         "; ".join(parts),
-        fix=f"{remount(mount, f'nconnect={most}', *sharing)}: the first decides{private}",
+        fix=f"{AGAIN}: the first decides{private}",
+        again=tuple((one, f"nconnect={most}") for one in (mount, *sharing)),
         undo=f"mount all of them again, first one with nconnect={have}",
     )
 
