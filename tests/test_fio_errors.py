@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fio_machine import HeldMachine
-from goldens import Golden, cases, matches
+from goldens import Golden, cases
 from iocurve.cli import main
 from iocurve.dialects.fio.command import DIALECT, parsed, read_command
 from iocurve.dialects.fio.invocation import FioCommand
@@ -44,36 +44,19 @@ def errors(*arguments: str) -> list[str]:
     return [str(error) for error in refusal.value.errors]
 
 
-def file_errors(directory: Path, text: str, *more: str) -> list[str]:
-    (directory / "job.fio").write_text(text, encoding="utf-8")
-    with pytest.raises(DialectError) as refusal:
-        fio("job.fio", *more, cwd=directory)
-    assert str(refusal.value) == "\n".join(map(str, refusal.value.errors))
-    return [str(error) for error in refusal.value.errors]
-
-
 def codes(result: FioCommand) -> list[str]:
     return [note.code for note in result.notes]
 
 
-def test_all_errors_of_a_file_at_once(tmp_path: Path) -> None:
-    text = "[global]\nsize=abc\n  iodpeth=4\n[a]\nrw=raed\nverify=crc33 ; why\nBS=4k\nnumjobs\n[b\nx=1\n[c]\nfoo\n"
-    matches("fio_errors/all_errors_of_a_file_at_once", file_errors(tmp_path, text))
-
-
-def test_all_errors_of_a_command_line_at_once() -> None:
-    matches(
-        "fio_errors/all_errors_of_a_command_line_at_once",
-        errors(
-            "--name=a",
-            "--idepth",
-            "--ioengine=libaoi",
-            "--output-format=xml",
-            "--latency-log=x",
-            "--direct",
-            "--rw=read",
-        ),
-    )
+@cases("fio/errors")
+def test_all_errors_come_at_once(tmp_path: Path, files: dict[str, str], arguments: list[str], golden: Golden) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises((DialectError, PlanError)) as refusal:
+        fio(*arguments, cwd=tmp_path)
+    found = [str(error) for error in refusal.value.errors]
+    assert str(refusal.value) == "\n".join(found)
+    golden.check(found)
 
 
 @cases("fio/grammar")
@@ -83,12 +66,6 @@ def test_grammar(tmp_path: Path, text: str, expected: str, monkeypatch: pytest.M
     with pytest.raises(DialectError) as refusal:
         fio("job.fio", cwd=tmp_path)
     assert expected in [str(error) for error in refusal.value.errors]
-
-
-def test_an_included_file_cannot_begin_a_section(tmp_path: Path) -> None:
-    (tmp_path / "more.inc").write_text("[b]\n", encoding="utf-8")
-    text = "[a]\nsize=1m\nioengine=null\ninclude more.inc\n"
-    assert file_errors(tmp_path, text) == ["more.inc:1:1: '[b]': an included file cannot begin a section"]
 
 
 def test_a_job_file_is_shown_as_a_command_line(tmp_path: Path) -> None:
@@ -104,12 +81,6 @@ def test_a_job_file_is_shown_as_a_command_line(tmp_path: Path) -> None:
     assert shown.command_lines == (
         'fio --runtime=3 --bs=4k --name=a --ioengine=null --size=1m --nrfiles=2 --description="a b" '
         "--name=b --unit_base=8 --size=8192 --stonewall --filename=x ",
-    )
-
-
-def test_a_variable_that_is_not_set_is_named_in_the_error(tmp_path: Path) -> None:
-    assert file_errors(tmp_path, "[a]\nsize=${OFFSET2}m\n")[0] == (
-        "job.fio:2:6: 'm' is not a size such as 64k or 30g (${OFFSET2} is not set: set OFFSET2=…)"
     )
 
 
@@ -129,19 +100,6 @@ def test_aio_is_libaio() -> None:
         assert isinstance(worker.engine, AioEngine)
 
 
-def test_globals_alone_are_no_job(tmp_path: Path) -> None:
-    expected = "job.fio:1:1: [global] alone defines no job (add a job section such as [job1] below it)"
-    assert file_errors(tmp_path, "[global]\nsize=1m\n") == [expected]
-
-
-def test_options_of_an_engine_that_cannot_run_are_not_named_one_by_one(tmp_path: Path) -> None:
-    text = "[a]\npool=x\nioengine=rbd\nrbdname=y\npi_act=1\nsize=abc\n"
-    assert file_errors(tmp_path, text) == [
-        "job.fio:3:10: ioengine=rbd is not supported: iocurve measures files, devices and NFS",
-        "job.fio:6:6: 'abc' is not a size such as 64k or 30g",
-    ]
-
-
 def test_options_of_a_command_line_may_be_cut_short() -> None:
     assert null("--runti=5").plan.groups[0].workers[0].end.runtime_ns == 5_000_000_000
     [error] = errors("--name=a", "--size=1m", "--iodep=4")
@@ -151,12 +109,6 @@ def test_options_of_a_command_line_may_be_cut_short() -> None:
 def test_only_workers_that_run_together_can_be_too_many() -> None:
     more = ["--name=b", "--stonewall", "--size=1m", "--numjobs=4000", "--ioengine=null"]
     assert len(null("--numjobs=4000", *more).plan.groups) == 2
-
-
-def test_a_file_that_includes_itself(tmp_path: Path) -> None:
-    (tmp_path / "loop.inc").write_text("include loop.inc\n", encoding="utf-8")
-    text = "[a]\nsize=1m\nioengine=null\ninclude loop.inc\n"
-    assert file_errors(tmp_path, text) == ["loop.inc:1:1: 'loop.inc' includes itself"]
 
 
 @cases("fio/one_error")
@@ -229,13 +181,6 @@ def test_repeatable_seeds_differ_between_jobs_and_sections() -> None:
 def test_every_option_is_named_once() -> None:
     names = [name for option in OPTIONS for name in (option.name, *option.aliases)]
     assert len(names) == len(set(names))
-
-
-def test_options_of_an_engine_that_cannot_run_are_not_named_on_a_command_line_either() -> None:
-    assert errors("--name=a", "--ioengine=rbd", "--pool=rbd", "--rbdname=disk") == [
-        "command line, argument 2 (--ioengine=rbd): "
-        "ioengine=rbd is not supported: iocurve measures files, devices and NFS"
-    ]
 
 
 def test_a_mounted_device_is_not_written_to_whatever_the_job_allows() -> None:
