@@ -309,3 +309,23 @@ def test_a_latency_beyond_a_millisecond_is_told_in_milliseconds() -> None:
 )
 def test_a_load_is_named_in_the_words_of_the_field(workers: list[Worker], name: str, unit: str) -> None:
     assert (load_name(workers), rate_unit(workers)) == (name, unit)
+
+
+def test_the_first_sentence_says_what_the_target_sustains_and_the_next_its_limit_and_knees() -> None:
+    envelope = synthetic.envelope()
+    assert read(envelope).sentences[:2] == (
+        "It sustains 131k IOPS (4 KiB random reads), 64.9k IOPS (4 KiB random writes) "
+        "and 512 MiB/s (64 KiB sequential reads).",
+        "At the volume's limit of 512 MiB/s (ultra, 4 TiB) (certain): 5 of 26 points.",
+    )
+    assert len(read(envelope).sentences) == 4
+    point = envelope.points[0]
+    assert read(envelope.replace(points=(point,))).sentences[0] == "It sustains 118k IOPS (4 KiB random reads)."
+    assert read(synthetic.result([])).sentences == ()
+
+
+def test_a_machine_that_others_use_is_no_finding_and_rates_under_it_were_reached() -> None:
+    others = synthetic.envelope().points[0].replace(disturbance="other processes used 48% of the processors")
+    first, *more = read(synthetic.result([others])).sentences
+    assert first == "It reached 118k IOPS (4 KiB random reads)."
+    assert not any("processors" in sentence for sentence in more)

@@ -183,11 +183,17 @@ def test_the_first_tile_answers_the_question_of_the_scenario() -> None:
     )
     assert 0 < len(others) < 5
     assert "8 connections instead of 1" in page.html(read(result))
+    assert read(result).sentences[0] == (
+        "8 connections instead of 1: 3.00 × reads, 2.00 × writes "
+        "(4 KiB random reads at depth 16: 3.00 ×, cannot tell: measured once)."
+    )
 
 
 def test_a_scenario_that_asks_for_rates_is_answered_by_the_highest() -> None:
-    headlines = read(gains().replace(scenario=scenario(""))).headlines
-    assert "×" not in str(headlines)
+    reading = read(gains().replace(scenario=scenario("")))
+    headlines = reading.answer
+    assert "×" not in str(reading.headlines)
+    assert "48k reads, 32k writes" not in [one.value for one in reading.headlines], "the tiles of the loads have them"
     assert (headlines[0].value, headlines[0].unit) == ("48k reads, 32k writes", "IOPS")
     assert headlines[0].detail.startswith(
         "4 KiB random reads at depth 16: its interval is not known · 4 KiB random writes at depth 16: its interval"

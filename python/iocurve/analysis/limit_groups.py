@@ -8,10 +8,21 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from iocurve.analysis.families import GRID_AXES, MeasuredPoint, PointFamily
+from iocurve.analysis.headlines import Headline
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, SURE, UNKNOWN, Confidence, is_sure, kind_of, next_steps
 from iocurve.analysis.load_names import axis_text
-from iocurve.foundation.units import MIB, TIB, format_bytes, format_count, format_latency, format_number
+from iocurve.foundation.units import (
+    MIB,
+    TIB,
+    capitalised,
+    counted,
+    format_bytes,
+    format_count,
+    format_latency,
+    format_number,
+)
 from iocurve.result.document import Limit, Point, Result, TargetFacts
+from iocurve.result.stalls import Condition
 
 NOT_KNOWN = "the limit is not known"
 
@@ -231,3 +242,32 @@ def _for_latency(point: Point, limit: Limit, target: TargetFacts) -> str:
     if limit.code == "depth":
         return "the target answers as fast as it does: nothing waits in a queue"
     return ""
+
+
+SENTENCES_MAX = 4
+RATES_NAMED_MAX = 3
+
+
+def sentences_of(
+    answer: Sequence[Headline],
+    headlines: Sequence[Headline],
+    groups: Sequence[LimitGroup],
+    findings: Sequence[str],
+    machine: Condition,
+) -> list[str]:
+    """What a reader should know first, in at most four sentences; limits of this machine are no finding."""
+    rates = [f"{one.value} {one.unit} ({one.what})" for one in headlines if one.unit in ("IOPS", "MiB/s")]
+    if answer or (headlines and not rates):
+        first = [*answer, *headlines][0]
+        detail = first.detail.partition(" · ")[0]
+        value = f"{first.value} {first.unit}".rstrip()
+        found = [f"{capitalised(first.what)}: {value}{f' ({detail})' if detail else ''}."]
+    else:
+        *others, last = rates[:RATES_NAMED_MAX] or [""]
+        verb = "reached" if machine in ("disturbed", "starved") else "sustains"
+        found = [f"It {verb} {' and '.join(filter(None, (', '.join(others), last)))}."] if rates else []
+    held = [group for group in groups if group.confidence in SURE and not kind_of(group.code).is_of_client]
+    of = counted(sum(group.count for group in groups), "point")
+    surest = sorted(held, key=lambda group: group.confidence != "certain")[:1]
+    shares = (f"{capitalised(one.text)} ({one.confidence}): {one.count} of {of}." for one in surest)
+    return [*found, *shares, *findings][:SENTENCES_MAX]

@@ -12,7 +12,7 @@ from iocurve.analysis.families import MeasuredPoint, PointFamily, families_of
 from iocurve.analysis.findings import KneeFinding, findings_of, found_knee
 from iocurve.analysis.gains import gain_of
 from iocurve.analysis.headlines import HEADLINES_MAX, Headline, headlines_of
-from iocurve.analysis.limit_groups import LimitGroup, Twice, limit_groups_of, twice_of
+from iocurve.analysis.limit_groups import LimitGroup, Twice, limit_groups_of, sentences_of, twice_of
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit
 from iocurve.analysis.limits import verdicts_of
 from iocurve.analysis.published import PublishedComparison, comparisons_of, lines_of
@@ -47,10 +47,27 @@ class Reading(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def headlines(self) -> tuple[Headline, ...]:
-        """The few figures that a reader came for; first the answer to the question of the scenario."""
-        answer = answer_of(self.result, self.families)
-        others = headlines_of(self.result, self.families, self.published, HEADLINES_MAX - len(answer))
-        return (*answer, *others)
+        """The few figures that a reader came for; first the answer to the question of the scenario.
+
+        An answer that lists the highest rates repeats those of the loads, and is left out.
+        """
+        others = headlines_of(self.result, self.families, self.published, HEADLINES_MAX - len(self._compared))
+        return (*self._compared, *others)
+
+    @property
+    def _compared(self) -> tuple[Headline, ...]:
+        """The answer where it is more than the highest rates."""
+        return self.answer if self.result.scenario and self.result.scenario.answer else ()
+
+    @cached_property
+    def answer(self) -> tuple[Headline, ...]:
+        """The answer to the question of the scenario; empty without a question."""
+        return tuple(answer_of(self.result, self.families))
+
+    @cached_property
+    def sentences(self) -> tuple[str, ...]:
+        """A sentence that answers the question, and at most three more: the limit of the target, knees and gains."""
+        return tuple(sentences_of(self._compared, self.headlines, self.limit_groups, self.findings, self.trust[0]))
 
     @cached_property
     def twice(self) -> Twice | None:
@@ -101,7 +118,7 @@ class Reading(msgspec.Struct, frozen=True, dict=True):
     def outcome(self) -> tuple[str, ...]:
         """The answer to the question of a scenario, and the published figures: a line each, for the end of a run."""
         question = self.result.scenario and self.result.scenario.question
-        first = self.headlines[:1] if question else ()
+        first = self.answer or self.headlines[:1] if question else ()
         answers = [f"{one.what}: {one.value} {one.unit}".rstrip() for one in first]
         return tuple(answers + lines_of(self.published))
 
