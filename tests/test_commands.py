@@ -19,12 +19,14 @@ from rich.console import Console
 from data import synthetic
 from goldens import cases, data, matches
 from iocurve.analysis import read
-from iocurve.cli.commands import app, refused, run
+from iocurve.cli.commands import _in_own_words, app, refused, run
 from iocurve.cli.common import show
 from iocurve.cli.listing import COMMANDS, EXIT_STATUS, GROUPS, overview
+from iocurve.cli.measure import SearchOptions
 from iocurve.cluster.nodes import reason_of
 from iocurve.dialects.registry import REGISTRY, load
 from iocurve.foundation.errors import DialectError, IocurveError
+from iocurve.measure.search.command import workload_of
 from iocurve.report.table import Table, result_table
 
 OPTIONS_IN_A_BOX_MAX = 12
@@ -191,6 +193,30 @@ def test_an_error_says_what_is_wrong_in_our_words(line: str, text: str) -> None:
     with pytest.raises(IocurveError) as raised:
         run(shlex.split(line))
     assert text in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "own"),
+    [
+        ("envelope d --short", "envelope d --quick"),
+        ("run eda --quick --runs 3", "run eda --short --rounds 3"),
+        ("knee --target d --iodepth 64", "knee d --iodepth-max 64"),
+        ("knee --target=d", "knee d"),
+        ("run eda --target d --short", "run eda --target d --short"),
+        ("observe d --seconds 5", "observe d --runtime 5s"),
+        ("observe d --seconds=2.5", "observe d --runtime=2.5s"),
+        ("doctor --target /mnt", "doctor /mnt"),
+        ("explain fio --runtime=5 --target=x", "explain fio --runtime=5 --target=x"),
+    ],
+)
+def test_words_of_earlier_versions_and_of_fio_are_understood(line: str, own: str) -> None:
+    assert _in_own_words(line.split()) == own.split()
+
+
+def test_a_search_takes_a_workload_as_fio_writes_it() -> None:
+    words = SearchOptions(rw="randrw", bs="8k", rwmixread=70).words()
+    assert workload_of(words)[0] == workload_of("rw=randrw bs=8k rwmixread=70")[0]
+    assert SearchOptions().words() == "rw=randread bs=4k"
 
 
 def test_advice_for_users_of_ray_is_left_out() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, get_args
 
 from cyclopts import (
@@ -42,8 +42,22 @@ for _command in listing.COMMANDS:
     )
 
 
+SYNONYMS: Mapping[str, str] = {
+    "--iodepth": "--iodepth-max",
+    "--level": "--profile",
+    "--quick": "--short",
+    "--rounds": "--runs",
+    "--runs": "--rounds",
+    "--seconds": "--runtime",
+    "--short": "--quick",
+    "--target": "TARGET",
+}
+"""Words of earlier versions, of fio and of other commands, and what stands for them where a command lacks them."""
+
+
 def run(arguments: Sequence[str]) -> int:
     """Parses and runs a command; gives its exit status. Raises ``DialectError`` for an error in the command line."""
+    arguments = _in_own_words(arguments)
     _require_values(arguments)
     try:
         command, bound, _ = app.parse_args(arguments, print_error=False, exit_on_error=False)
@@ -54,15 +68,44 @@ def run(arguments: Sequence[str]) -> int:
         return command(*bound.args, **bound.kwargs) or 0
 
 
+def _in_own_words(arguments: Sequence[str]) -> list[str]:
+    """A command line in which synonyms are the options of its command; job lines of other tools stay as they are."""
+    words = list(arguments)
+    if not any(word.partition("=")[0] in SYNONYMS for word in words) or words[0] in ("explain", "convert"):
+        return words
+    known = _names_of(words)
+    found: list[str] = []
+    before = ""
+    for word in words:
+        name, equals, value = word.partition("=")
+        own = SYNONYMS.get(name, "")
+        if "--seconds" in (name, before) and "--runtime" in known and (value or word).replace(".", "", 1).isdecimal():
+            # A number of seconds, which had no unit.
+            word, value = f"{word}s", f"{value}s"
+        before = word
+        if name in known or own not in known:
+            found.append(word)
+        elif own.startswith("--"):
+            found.append(f"{own}{equals}{value}")
+        else:
+            found += [value] if equals else []
+    return found
+
+
+def _names_of(arguments: Sequence[str]) -> set[str]:
+    """The options and arguments of the command of a line."""
+    found = app
+    for word in app.parse_commands(arguments)[0]:
+        found = found[word]
+    return {name for argument in found.assemble_argument_collection() for name in argument.names}
+
+
 def _option_of(arguments: Sequence[str]) -> Callable[[str], str | None]:
     """Gives the option of a field if the command of this line takes it."""
 
     def option_of(field: str) -> str | None:
-        found = app
-        for word in app.parse_commands(arguments)[0]:
-            found = found[word]
         name = f"--{field.replace('_', '-')}"
-        return name if any(name in argument.names for argument in found.assemble_argument_collection()) else None
+        return name if name in _names_of(arguments) else None
 
     return option_of
 

@@ -287,7 +287,7 @@ OPTION_GROUPS = {
     "Service level": "profile quota pool speed source kinds",
     "Rates and latencies": "throughput iops latency client-egress client-iops-read client-iops-write mean p50 p95 p99 "
     "p999 latency-depth round-trip mix bs",
-    "Load": "workload iodepth iodepth-max numjobs size runtime ramp short full quick scale points",
+    "Load": "workload rw rwmixread iodepth iodepth-max numjobs size runtime ramp short full quick scale points",
     "Data safety": "create overwrite read-only resume keep-data",
     "Access": "allow secure-ports no-root-squash all-squash anonuid anongid suid dev async",
     "Precision": "precision repeats rounds runs margin patience tolerance burst-time sustained no-probe",

@@ -95,7 +95,7 @@ HOST, MEASURE = HostOptions(), MeasureOptions()
 
 
 def doctor(
-    subject: TargetText | None = None,
+    target: TargetText | None = None,
     /,
     *,
     host: HostOptions = HOST,
@@ -113,7 +113,7 @@ def doctor(
 
     Parameters
     ----------
-    subject
+    target
         A mount, a directory, a device or nfs://host/export. Default: all NFS mounts and disks.
     json
         Print a JSON object.
@@ -135,7 +135,7 @@ def doctor(
         raise DialectError([Diagnostic("--fix needs a machine's files; leave out --from")])
     if not measure:
         refuse("this is an option of --measure; add --measure", measured)
-    machine, name = host.host(), host.subject if subject is None else str(subject)
+    machine, name = host.host(), host.subject if target is None else str(target)
     if measure and not machine.is_live:
         raise DialectError([Diagnostic("--measure measures on this machine; leave out --root and --from")])
     found = diagnose(machine, name, host.known())
@@ -187,14 +187,14 @@ def _fix(machine: HostFiles, found: Diagnosis, *, write: bool) -> None:
         print(f"to apply /{path}: {fixes.APPLY[path]}", file=sys.stderr)
 
 
-def _measured(found: Diagnosis, options: MeasureOptions, subject: str | None) -> int:
+def _measured(found: Diagnosis, options: MeasureOptions, target: str | None) -> int:
     """Measures each setting that is not green; gives the exit status, 0 if all were measured."""
     rows = gain.measurable([row for row in found.rows if row.state != "green"])
     if not rows:
         print("--measure: no row has a setting whose gain can be measured", file=sys.stderr)
         return 0
-    is_url = subject is not None and subject.startswith("nfs://")
-    directory = None if is_url else options.directory or Path(subject or ".")
+    is_url = target is not None and target.startswith("nfs://")
+    directory = None if is_url else options.directory or Path(target or ".")
     if directory is not None and not directory.is_dir():
         raise TargetError(
             f"--measure needs a directory on the target for its data file; {directory} is none: --directory DIR"

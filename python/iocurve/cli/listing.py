@@ -94,7 +94,7 @@ GROUPS = {
             "doctor:doctor",
             "Check the tuning of this client, with the exact fixes.",
             "iocurve doctor /mnt/data --profile anf-premium",
-            takes="[SUBJECT]",
+            takes="[TARGET]",
         ),
         Command(
             "size",

@@ -40,7 +40,7 @@ from iocurve.cli.exits import status
 from iocurve.cli.machines import CLUSTER, ClusterOptions
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.foundation.errors import Diagnostic, DialectError
-from iocurve.foundation.units import GIB
+from iocurve.foundation.units import GIB, SECOND_NS
 from iocurve.measure import campaign as campaigns
 from iocurve.measure import jobs, programs
 from iocurve.measure.scenario import command as scenarios
@@ -286,8 +286,18 @@ class SearchOptions:
 
     workload: str = "rw=randread bs=4k"
     """In fio's words: 'rw=randrw rwmixread=70 bs=8k'."""
+    rw: str | None = None
+    """Kind and order, as in fio: randrw. With --bs and --rwmixread it overrides --workload."""
+    bs: str | None = None
+    """Block size, as in fio: 8k."""
+    rwmixread: AtLeast0 | None = None
+    """Percentage of reads, as in fio: 70."""
+    numjobs: AtLeast1 | None = None
+    """Threads that share the queue depth. Default: one for each processor, at most 8."""
     iodepth_max: AtLeast1 = 4096
     """Highest queue depth to try."""
+    runtime: TimeNs = 10 * SECOND_NS
+    """Longest time of a point; it ends sooner at its --precision."""
     precision: Ratio = 0.02
     """Measure each point until its 95 % confidence interval is about this fraction of the mean, at most twice."""
     repeats: AtLeast0 = 1
@@ -298,13 +308,20 @@ class SearchOptions:
     """Directory for report.html, result.json and points.csv."""
     files: FileOptions = FILES
 
+    def words(self) -> str:
+        """The workload, in fio's words."""
+        own = {"rw": self.rw, "bs": self.bs, "rwmixread": self.rwmixread}
+        return " ".join([self.workload, *(f"{name}={value}" for name, value in own.items() if value is not None)])
+
     def question(self, target: TargetText) -> searches.Question:
         """The search of a target. Raises ``DialectError`` and ``TargetError``."""
         return searches.Question(
             target=targets.parse(str(target), create=self.files.create),
-            workload=self.workload,
+            workload=self.words(),
             size_bytes=self.size,
-            effort=Effort(precision=self.precision, repeats_max=self.repeats),
+            effort=Effort(
+                precision=self.precision, repeats_max=self.repeats, longest_ns=self.runtime, workers=self.numjobs
+            ),
             iodepth_max=self.iodepth_max,
             overwrite=self.files.overwrite,
         )

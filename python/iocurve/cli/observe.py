@@ -82,10 +82,10 @@ LIMITS, JOB = ExpectedLimitOptions(), JobOptions()
 
 
 def observe(
-    subject: TargetText,
+    target: TargetText,
     /,
     *,
-    seconds: float = 60.0,
+    runtime: TimeNs = 60 * SECOND_NS,
     interval: TimeNs = 5 * SECOND_NS,
     known: ExpectedLimitOptions = LIMITS,
     job: JobOptions = JOB,
@@ -99,10 +99,10 @@ def observe(
 
     Parameters
     ----------
-    subject
+    target
         A mount, a directory on it, or a device.
-    seconds
-        Time to watch.
+    runtime
+        Time to watch: 60s.
     interval
         Sampling interval.
     out
@@ -110,18 +110,18 @@ def observe(
     json
         Print the observation as JSON instead of tables.
     """
-    if not 0 < interval <= seconds * SECOND_NS:
-        raise DialectError([Diagnostic("--interval must be longer than 0 and at most --seconds")])
+    if not 0 < interval <= runtime:
+        raise DialectError([Diagnostic("--interval must be longer than 0 and at most --runtime")])
     caps = known.caps()
     job.check()
     if out is not None and not out.parent.is_dir():
         raise TargetError(f"--out {out}: there is no directory {out.parent}")
     host = HostFiles()
-    found, vm = find_subject(str(subject), host), known.vm_size(host)
+    found, vm = find_subject(str(target), host), known.vm_size(host)
     samples: list[CounterSample] = []
     before, interrupted = Processes.now(), False
     try:
-        for sample in watched(found, seconds, interval / SECOND_NS):
+        for sample in watched(found, runtime / SECOND_NS, interval / SECOND_NS):
             samples.append(sample)
             if len(samples) > 1 and not json:
                 _tell(samples[-2], sample, samples[0].time_s)

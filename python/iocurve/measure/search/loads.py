@@ -65,6 +65,8 @@ class Effort(msgspec.Struct, frozen=True):
     """Shortest run at a rate; low rates get as long as their percentile needs."""
     patience_ns: int = PATIENCE_NS
     """Most time that the search for a rate takes, the search for the capacity included."""
+    workers: int | None = None
+    """Threads that share the load of a machine; None: one for each processor, at most ``WORKERS_MAX``."""
     repeats_max: int = 1
     """Times that a run is measured again while others disturb it; patience is short."""
 
@@ -217,7 +219,7 @@ class Loads:
 
     def _workers(self) -> int:
         """Workers of all clients together."""
-        return min(len(processors()), WORKERS_MAX) * self.machines.count
+        return (self.effort.workers or min(len(processors()), WORKERS_MAX)) * self.machines.count
 
     def _axes(self) -> dict[str, Axis]:
         axes = axes_of(Section.of(self.workload, self.defaults).load)
