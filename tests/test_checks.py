@@ -22,11 +22,11 @@ from iocurve.analysis.check_names import Vocabulary
 from iocurve.analysis.check_values import Value
 from iocurve.analysis.checks import Check, Checks, check, check_changes, compared
 from iocurve.analysis.compare import NAMES, compare
-from iocurve.cli import main
 from iocurve.foundation.errors import DialectError
 from iocurve.foundation.units import SECOND_NS, parse_count
 from iocurve.report import checks as reports
 from iocurve.result.document import Finding, Interval, Limit, Point, Result, SearchFacts
+from programs import status_of
 
 US = 1000
 
@@ -222,13 +222,6 @@ def test_markdown_escapes_what_a_table_would_read() -> None:
     assert text.startswith("### iocurve: \\<b\\>nightly\\</b\\>\n\n**4 checks: 1 failed, 1 cannot tell, 2 passed**\n")
     assert '| `p99 > 2ms` | reads \\| 1 | **failed** | p99 3 ms is 50 % above 2ms; limited_by is "depth" |' in text
     assert text.endswith("\npassed: `errors > 0`\n")
-
-
-def status_of(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
 
 
 def test_the_exit_status_tells_failed_from_cannot_tell(

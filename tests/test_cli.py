@@ -17,16 +17,12 @@ from bench.servers import Server, free_ports, volume
 from goldens import cases
 from iocurve.result.document import Result
 from iocurve.volume import control
+from programs import iocurve
 
 pytestmark = pytest.mark.slow
 
 IOCURVE = (sys.executable, "-m", "iocurve")
 READS = ("--name=t", "--rw=randread", "--bs=4k", "--size=1m", "--eta=never")
-
-
-def iocurve(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [*IOCURVE, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=cwd, check=False)
 
 
 def wait_for(path: Path) -> None:

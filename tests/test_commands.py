@@ -7,7 +7,6 @@ import json
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,15 +27,11 @@ from iocurve.dialects.registry import REGISTRY, load
 from iocurve.foundation.errors import DialectError, IocurveError
 from iocurve.measure.search.command import workload_of
 from iocurve.report.table import Table, result_table
+from programs import iocurve
 
 OPTIONS_IN_A_BOX_MAX = 12
 DIALECTS = ("fio", "vdbench", "mdtest", "elbencho", "diskspd")
 JOB = data("native/commands.toml")
-
-
-def iocurve(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "iocurve", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=cwd, check=False)
 
 
 def helped(application: App, *path: str) -> Iterator[tuple[tuple[str, ...], App]]:

@@ -16,7 +16,6 @@ import pytest
 
 from data import synthetic
 from iocurve.analysis import read
-from iocurve.cli import main
 from iocurve.dialects.elbencho import command as elbencho
 from iocurve.dialects.mdtest import command as mdtest
 from iocurve.engine.outcome import Outcome
@@ -27,6 +26,7 @@ from iocurve.measure.jobs import walk
 from iocurve.report.figures import figures
 from iocurve.report.table import result_table
 from iocurve.result.document import RESULT_NAME, Result
+from programs import status_of
 
 REASON = "Ctrl-C after point 3 of 26"
 PASSING = ("--fail-if", "p99 > 100s")
@@ -42,13 +42,6 @@ def with_a_failed_point() -> Result:
     whole = synthetic.envelope()
     first, *others = whole.points
     return whole.replace(points=(first.replace(outcome=first.outcome.replace(state="failed")), *others))
-
-
-def status_of(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
 
 
 # ---- results that were kept

@@ -15,7 +15,6 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from data import synthetic
-from iocurve.cli import main
 from iocurve.cli.common import parse_metrics_address
 from iocurve.engine.outcome import IntervalKind, Live, LiveTotals
 from iocurve.foundation.errors import TargetError
@@ -24,6 +23,7 @@ from iocurve.report.metrics import ResultMetrics, RunMetrics
 from iocurve.report.progress import NoView, StartedPoint, observed_by, progress_view
 from iocurve.result.document import Finding, Interval, Limit, Result, SearchFacts
 from iocurve.result.openmetrics import metrics_server, text
+from programs import status_of
 
 DASHBOARD = Path(__file__).parent.parent / "docs" / "grafana-dashboard.json"
 Labels = dict[str, str]
@@ -232,18 +232,14 @@ def test_a_place_that_is_not_one_is_refused(said: str) -> None:
 
 def test_the_command_prints_a_result(searched: Result, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     searched.write(tmp_path / "result.json")
-    with pytest.raises(SystemExit) as ended:
-        main(["result", "metrics", str(tmp_path)])
-    assert ended.value.code == 0
+    assert status_of("result", "metrics", str(tmp_path)) == 0
     assert capfd.readouterr().out == text(ResultMetrics(searched)).decode()
 
 
 @pytest.mark.slow
 def test_other_tools_commands_serve_metrics(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     fio = ["fio", "--name=r", "--rw=write", "--size=64k", f"--filename={tmp_path}/f", "--metrics=0"]
-    with pytest.raises(SystemExit) as ended:
-        main(fio)
-    assert ended.value.code == 0
+    assert status_of(*fio) == 0
     assert re.search(r"^metrics: http://127\.0\.0\.1:\d+/metrics$", capfd.readouterr().err, re.MULTILINE)
 
 

@@ -30,6 +30,7 @@ from iocurve.job.model import Said
 from iocurve.job.resolve import resolve
 from iocurve.measure.jobs import convert
 from iocurve.result.document import Result
+from programs import status_of
 
 ROOT = Path(__file__).parent
 FIO, DISKSPD, VDBENCH = (ROOT / "golden" / name for name in ("fio", "diskspd", "vdbench"))
@@ -290,9 +291,7 @@ def test_a_job_file_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     monkeypatch.chdir(tmp_path)
     job = "[[job]]\nname = 'a'\nsize = '1MiB'\nwrites = true\nreads = false\ndirect = false\ntime_based = false\n"
     path = written(tmp_path, job)
-    with pytest.raises(SystemExit) as ended:
-        main(["run", str(path), "--out", "report"])
-    assert ended.value.code == 0
+    assert status_of("run", str(path), "--out", "report") == 0
     result = Result.read(tmp_path / "report" / "result.json")
     (worker,) = result.points[0].outcome.workers
     assert worker.operations["write"].operations == 256
@@ -305,22 +304,16 @@ def test_explain_reads_the_output_of_convert(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     words = ["fio", "--name=a", "--rw=randread", "--size=1m", "--bs=8k"]
-    with pytest.raises(SystemExit) as ended:
-        main(["convert", "-o", "a.toml", *words])
-    assert ended.value.code == 0
+    assert status_of("convert", "-o", "a.toml", *words) == 0
     with pytest.raises(SystemExit):
         main(["explain", "a.toml"])
     assert "8 KiB random reads" in capsys.readouterr().out
     before = Path("a.toml").read_text(encoding="utf-8")
-    with pytest.raises(SystemExit) as ended:
-        main(["convert", "-o", "a.toml", *words])
-    assert ended.value.code == 2
+    assert status_of("convert", "-o", "a.toml", *words) == 2
     assert Path("a.toml").read_text(encoding="utf-8") == before
     assert "a.toml exists; remove it, or choose another name" in capsys.readouterr().err
 
 
 def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["schema"])
-    assert ended.value.code == 0
+    assert status_of("schema") == 0
     assert json.loads(capsys.readouterr().out) == schema()

@@ -17,11 +17,11 @@ from iocurve.analysis import read
 from iocurve.analysis.check_expressions import parse_all
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.analysis.checks import check
-from iocurve.cli import main
 from iocurve.engine.outcome import Absence, WorkerOutcome
 from iocurve.foundation.units import SECOND_NS
 from iocurve.result.document import MachineUse, Point, Result
 from iocurve.result.stalls import absences, longest_stall, remarks, unwritten_text
+from programs import status_of
 
 MS = 1_000_000
 
@@ -112,9 +112,7 @@ def test_a_sparse_file_is_named_on_stderr_and_in_every_form_of_the_result(
     for file in (sparse, written, zeros):
         out = str(tmp_path / f"out-{file.name}")
         load = ("--name=r", f"--filename={file}", "--rw=randread", "--bs=4k", "--size=4m")
-        with pytest.raises(SystemExit) as ended:
-            main(["fio", *load, "--out", out])
-        assert ended.value.code in (None, 0)
+        assert status_of("fio", *load, "--out", out) == 0
         (point,) = Result.read(out).points
         told = f"r: {unwritten_text(point.outcome.workers)}"
         found[file.name] = (told[:12], told in capsys.readouterr().err, *point.summary().labels)

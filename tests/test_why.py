@@ -20,7 +20,6 @@ from iocurve.analysis.fingerprints import Response
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, Experiment, Limit, kind_of, limit
 from iocurve.analysis.limits import verdict_of
 from iocurve.analysis.measured_load import MeasuredLoad
-from iocurve.cli import main
 from iocurve.cli.commands import run
 from iocurve.cli.dialects import run as run_dialect
 from iocurve.engine.plan import End, FilePlan, FixedBlocks, NfsEngine, Plan, Rate, Think, Worker
@@ -31,6 +30,7 @@ from iocurve.measure.confirm import tested as probe_verdict
 from iocurve.measure.variations import Variation
 from iocurve.measure.why import Probes, diagnose
 from iocurve.result.document import RESULT_NAME, Point, TargetFacts
+from programs import status_of
 from queue_model import (
     QUIET,
     Admit,
@@ -430,18 +430,14 @@ def test_every_experiment_is_a_known_change() -> None:
 
 def test_why_prints_the_verdict_with_its_evidence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     synthetic.envelope().write(tmp_path / RESULT_NAME)
-    with pytest.raises(SystemExit) as ended:
-        main(["why", str(tmp_path), "--point", "64 KiB, 100 % reads"])
-    assert ended.value.code == 0
+    assert status_of("why", str(tmp_path), "--point", "64 KiB, 100 % reads") == 0
     assert capsys.readouterr().out == (
         "64 KiB, 100 % reads: MiB/s limit (certain): at the volume's limit of 512 MiB/s (ultra, 4 TiB)\n"
         "  512 MiB/s measured, 512 allowed (100.0%)\n"
         "  next: For more throughput, raise the quota (each TiB more gives 128 MiB/s at this level) or the service "
         "level. --unlimited shows what this machine itself carries.\n"
     )
-    with pytest.raises(SystemExit) as ended:
-        main(["why", str(tmp_path), "--json"])
-    assert ended.value.code == 0
+    assert status_of("why", str(tmp_path), "--json") == 0
     rows = json.loads(capsys.readouterr().out)
     assert len(rows) == 26
     assert {"point", "family", "code", "confidence", "evidence", "next_step"} <= rows[0].keys()
@@ -449,9 +445,7 @@ def test_why_prints_the_verdict_with_its_evidence(tmp_path: Path, capsys: pytest
 
 def test_an_unknown_point_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     synthetic.fio_run().write(tmp_path / RESULT_NAME)
-    with pytest.raises(SystemExit) as ended:
-        main(["why", str(tmp_path), "--point", "nowhere"])
-    assert ended.value.code == 2
+    assert status_of("why", str(tmp_path), "--point", "nowhere") == 2
     assert "--point nowhere: there is no such point; points: fioreadwrite.ini" in capsys.readouterr().err
 
 
