@@ -39,6 +39,8 @@ AT_MOST = {
 """Limits on the size of the package; lower a limit when a change gets below it."""
 RUST_FILES_IN_CIRCLES_MAX = 22
 """Files that import each other in circles, in all crates: 14 of the engine, 3 of the volume, 5 of the bindings."""
+TEST_LINES_MAX = 32_200
+"""Lines of Python tests; tables, texts and job files of cases are in ``tests/data``."""
 SLIVER_LINES = 60
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -113,6 +115,10 @@ def test_the_package_does_not_grow() -> None:
     modules_with = Counter(name for text in texts for name in _class_names(text))
     found["class names in two modules"] = sum(modules > 1 for modules in modules_with.values())
     assert {name: number for name, number in found.items() if number > AT_MOST[name]} == {}
+
+
+def test_the_tests_do_not_grow() -> None:
+    assert sum(file.read_text().count("\n") for file in (ROOT / "tests").rglob("*.py")) <= TEST_LINES_MAX
 
 
 def test_workers_of_plans_are_made_by_job_resolve_alone() -> None:
