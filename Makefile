@@ -35,9 +35,12 @@ build: $(VENV)/.installed ## leave a working iocurve in .venv/bin
 .PHONY: develop
 develop: build $(VENV)/.developer ## leave in .venv what tests, lints and benches need, too
 
+# A wheel for this machine needs no compiler.
+WHEEL := $(firstword $(wildcard dist/iocurve-*-manylinux_2_28_$(shell uname -m).whl))
+DEMO := $(if $(WHEEL),target/demo,$(VENV))
 .PHONY: demo
-demo: build ## serve the embedded NFS volume, measure it, write the report
-	$(BIN)/iocurve envelope --out $(REPORT)
+demo: $(DEMO)/.installed ## serve the embedded NFS volume, measure it, write the report; takes a wheel from dist/
+	$(DEMO)/bin/iocurve envelope --out $(REPORT)
 	@echo
 	@echo "The report is $(CURDIR)/$(REPORT)/report.html (open it in a browser); its data is result.json in the same directory."
 
@@ -243,6 +246,11 @@ $(VENV)/.installed: $(VENV)/.user $(NATIVE_SOURCES)
 	MATURIN_PEP517_ARGS=--locked $(UV_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
+target/demo/.installed: $(WHEEL) | $(VENV)/.created
+	$(BIN)/uv venv --quiet --allow-existing target/demo
+	VIRTUAL_ENV=target/demo $(BIN)/uv pip install --quiet $(WHEEL)
+	@touch $@
+
 UV_INSTALL = VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet
 
 $(VENV)/.user: requirements-user.lock | cargo $(VENV)/.created
@@ -257,7 +265,8 @@ $(VENV)/.developer: requirements.lock $(VENV)/.user
 .PHONY: cargo
 cargo:
 	@cargo --version 2>/dev/null | awk -F '[ .]' '$$2 > 1 || $$2 == 1 && $$3 >= 88 { found = 1 } END { exit !found }' || { \
-	    echo "iocurve needs cargo 1.88 or newer, with rustfmt and clippy for the tests: https://rustup.rs" >&2; exit 1; }
+	    echo "iocurve needs cargo 1.88 or newer, with rustfmt and clippy for the tests. This fetches it:" >&2; \
+	    echo "  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y && . ~/.cargo/env" >&2; exit 1; }
 
 # Debian ships venv without pip unless python3-venv is installed; the machine's own pip can then put one in. pip installs
 # uv, by its hashes in the lock file, and uv the rest in seconds.
