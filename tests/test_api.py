@@ -115,7 +115,7 @@ def test_errors_in_a_text_have_their_lines() -> None:
             "there is no dialect 'dd'; choose one of: iocurve, fio, vdbench, ",
         ),
         (lambda: iocurve.run("--help"), "--help: this runs nothing; ask on the command line: iocurve fio"),
-        (lambda: iocurve.run("--name='a"), "--name='a: No closing quotation"),
+        (lambda: iocurve.run("--name='a"), "--name='a: a quote is not closed"),
         (lambda: iocurve.run(null_plan(), target="/tmp"), "a plan has targets and no dialect"),
         (lambda: iocurve.scenario("envelope", form=cast(Any, "long")), "form='long': choose short or full"),
         (lambda: iocurve.scenario("envelope", form="short", scale=0.1), "form and scale: choose one"),

@@ -136,7 +136,9 @@ def test_tiles_and_bars_have_the_interval_of_their_point() -> None:
     assert reads.bounds == "95 %: 88.7k to 147k"
     assert "95 %: 88.7k to 147k" in page.html(read(result))
     figure = figures(read(result))[0]
-    bounds = {row["mix"]: row["high"] for rows in figure.charts[0]["datasets"].values() for row in rows if "low" in row}
+    bounds = {
+        row["place"]: row["high"] for rows in figure.charts[0]["datasets"].values() for row in rows if "low" in row
+    }
     assert bounds["100:0"] == pytest.approx(147_312, abs=1)
     assert bounds["75:25"] is None
     assert "Error bars are 95 % intervals." in figure.caption
