@@ -304,6 +304,19 @@ def test_markdown_is_a_table_with_its_summary_first() -> None:
     assert "**faster**" in compared.markdown(found)
 
 
+def test_the_comment_of_a_pull_request_has_at_most_15_lines() -> None:
+    """16 points, of which 8 got slower: the changes that matter, and the counts of all else."""
+    speeds = [0.5 + place / 100 if place < 8 else 1.0 for place in range(16)]
+    base = result([measured(f"p{place}", seed=place) for place in range(16)])
+    other = result([measured(f"p{place}", seed=place, speed=speed) for place, speed in enumerate(speeds)])
+    text = compared.markdown(Compared(compare(base, other), ("old", "new")))
+    assert len(text.splitlines()) <= 15
+    assert text.count("**slower") == 5
+    assert "more changes" in text
+    assert "without a difference" in text
+    assert "iocurve compare" in text
+
+
 @pytest.mark.slow
 def test_the_page_has_a_curve_and_the_changes_of_each_figure(tmp_path: Path) -> None:
     depths = [measured(f"depth {depth}").replace(axes={"depth": depth}) for depth in (1, 4)]

@@ -78,10 +78,12 @@ def test_steps_of_two_commands_take_turns(tmp_path: Path, capsys: pytest.Capture
         (tmp_path / name).mkdir()
         lines.append(mdtest(tmp_path / name))
     found = into_directory(tmp_path / "out", ab.of_commands(lines, 2, 0.1, 0), quiet=True)
-    assert sorted(point.name for point in found.points) == sorted(f"{one} {n}" for one in "AB" for n in range(1, 9))
+    names = {point.name.removeprefix("A ") for point in found.points if point.name.startswith("A ")}
+    assert {point.name for point in found.points} == {f"{label} {name}" for label in "AB" for name in names}
+    assert len(names) == 8
     assert {tuple(turn.round for turn in point.turns) for point in found.points} == {(1, 2)}
     assert found.state == "finished"
-    assert {point.plan.name for point in found.points if point.name.endswith(" 3")} == {"File creation"}
+    assert {point.plan.name for point in found.points if point.name.endswith(" File creation")} == {"File creation"}
     assert capsys.readouterr().out == "", "the tools' own output is not written"
 
 
@@ -89,9 +91,35 @@ def test_steps_of_two_commands_take_turns(tmp_path: Path, capsys: pytest.Capture
 def test_runs_of_two_parameter_files_take_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     line = parameters(tmp_path, TWO_RUNS)
     found = into_directory(tmp_path / "out", ab.of_commands([line, line], 1, 0.1, 0), quiet=True)
-    assert {point.name for point in found.points} == {"A 1", "A 2", "B 1", "B 2"}
+    assert {point.name for point in found.points} == {
+        f"{label} rd1 iorate={rate}" for label in ("A", "B") for rate in (50, 100)
+    }
     assert not (tmp_path / "output").exists()
     assert capsys.readouterr().out == ""
+
+
+def test_points_of_turns_have_the_names_of_their_steps(tmp_path: Path) -> None:
+    def titles(text: str) -> list[str]:
+        return ab._titles(ab.parsed(text), "A")
+
+    assert titles(f"elbencho -d -w -F -D -t 1 -n 1 -N 1 -s 4k {tmp_path}") == [
+        "A MKDIRS",
+        "A WRITE",
+        "A RMFILES",
+        "A RMDIRS",
+    ]
+    assert titles(f"elbencho -w -t 1 -s 4k -i 2 {tmp_path}/f") == ["A WRITE", "A WRITE (2)"]
+    assert titles("fio --ioengine=null --size=1m --name=a --name=b --stonewall") == ["A a", "A b"]
+    assert titles("fio --ioengine=null --size=1m --name=a") == ["A"]
+
+
+def test_phases_of_two_jobs_take_turns(tmp_path: Path) -> None:
+    line = "fio --ioengine=null --size=256k --name=a --name=b --stonewall --bs=64k"
+    found = into_directory(tmp_path / "out", ab.of_commands([line, line], 2, 0.1, 0), quiet=True)
+    done = {point.name: [turn.operations for turn in point.turns] for point in found.points}
+    assert done == {f"{label} {name}": [count] * 2 for label in "AB" for name, count in (("a", 64), ("b", 4))}
+    assert {point.compared_with for point in found.points} == {("A a", "B a"), ("A b", "B b")}
+    assert found.state == "finished"
 
 
 def test_what_cannot_take_turns_is_refused_by_name(tmp_path: Path) -> None:

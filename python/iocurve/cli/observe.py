@@ -81,12 +81,16 @@ class JobOptions:
 LIMITS, JOB = ExpectedLimitOptions(), JobOptions()
 
 
+INTERVAL_NS = 5 * SECOND_NS
+"""Sampling interval where none is given."""
+
+
 def observe(
     target: TargetText,
     /,
     *,
     runtime: TimeNs = 60 * SECOND_NS,
-    interval: TimeNs = 5 * SECOND_NS,
+    interval: TimeNs | None = None,
     known: ExpectedLimitOptions = LIMITS,
     job: JobOptions = JOB,
     out: Path | None = None,
@@ -104,12 +108,13 @@ def observe(
     runtime
         Time to watch: 60s.
     interval
-        Sampling interval.
+        Sampling interval. Default: 5 s, or the time to watch where that is shorter.
     out
         Save the observation as JSON to this file, for iocurve size --from.
     json
         Print the observation as JSON instead of tables.
     """
+    interval = min(INTERVAL_NS, runtime) if interval is None else interval
     if not 0 < interval <= runtime:
         raise DialectError([Diagnostic("--interval must be longer than 0 and at most --runtime")])
     caps = known.caps()

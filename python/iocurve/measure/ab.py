@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import count
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -175,35 +176,57 @@ class _Turns(msgspec.Struct):
 
     def run(self) -> None:
         points: dict[str, Point] = {}
+        titles = [_titles(command, label) for command, label in zip(self.members, LABELS, strict=True)]
+        pairs = dict(zip(titles[0], zip(*titles, strict=True), strict=True))
+        pairs |= dict(zip(titles[1], zip(*titles, strict=True), strict=True))
         for place in turn_places(len(self.members), self.rounds):
             self.before_turn(place.member)
             command = self.members[place.member]
             command.needs.make_directories()
-            walk(command, partial(self._run_step, place, points, count(1)), writes=False)
+            walk(command, partial(self._run_step, place, points, iter(titles[place.member]), pairs), writes=False)
 
     def _run_step(
         self,
         place: TurnPlace,
         points: dict[str, Point],
-        numbers: Iterator[int],
-        _step: Step,
+        titles: Iterator[str],
+        pairs: Mapping[str, tuple[str, ...]],
+        step: Step,
         plan: Plan,
         enough: Enough,
     ) -> Outcome:
-        """Steps of the same number in both commands are compared."""
-        number = next(numbers)
-        names = LABELS if self.members[0].count == 1 else tuple(f"{label} {number}" for label in LABELS)
+        """Steps of the same number in both commands are compared, and so are their phases."""
+        names = tuple(islice(titles, len(step.phases) or 1))
         self.used.add(plan)
         one = Measurement(
             plan,
             FAMILY,
-            name=names[place.member],
+            name=plan.name if step.phases else names[0],
+            phases=names if step.phases else (),
             enough=self.used.identifying(enough),
             margin=self.margin,
             repeats_max=self.repeats if can_run_again(plan) else 0,
         )
-        points[one.title], run = self.campaign.take_turn(one, points.get(one.title), place, self.rounds, names)
+        if step.phases:
+            compared = [pairs[name] for name in names]
+            return self.campaign.take_turn_of_phases(one, points, place, self.rounds, compared)
+        (name,) = names
+        points[name], run = self.campaign.take_turn(one, points.get(name), place, self.rounds, pairs[name])
         return run.outcome
+
+
+def _titles(command: ParsedCommand, label: str) -> list[str]:
+    """The names of the points of one command: those of its steps and phases, the same ones numbered."""
+    steps = [*command.steps, *list(command.again) * ((command.rounds or 1) - 1)]
+    names = [name for step in steps for name in (step.phases or (step.title or step.name,))]
+    if len(names) == 1:
+        return [label]
+    seen = Counter[str]()
+    titles = []
+    for name in names:
+        seen[name] += 1
+        titles.append(f"{label} {name}" + (f" ({seen[name]})" if seen[name] > 1 else ""))
+    return titles
 
 
 def can_run_again(plan: Plan) -> bool:

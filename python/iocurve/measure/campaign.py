@@ -271,6 +271,36 @@ class Campaign:
             self._view.turn_finished()
         return kept, attempts.best
 
+    def take_turn_of_phases(
+        self,
+        one: Measurement,
+        points: dict[str, Point],
+        place: TurnPlace,
+        rounds: int,
+        compared: Sequence[tuple[str, ...]],
+    ) -> Outcome:
+        """One turn of a plan whose phases are points, each compared with those of its names; else as ``take_turn``."""
+        before = [points.get(name) for name in one.phases]
+        attempts = Attempts(one.repeats_max - max(point.repeats if point else 0 for point in before))
+        while attempts.wants_more:
+            plan = one.plan if not any(before) and not attempts.runs else _plan_again(one)
+            run, _ = self._started(one, plan, (place.round, rounds), is_again=bool(attempts.runs))
+            attempts.add(run)
+            if run.outcome.state != "finished":
+                break
+        others = [phases_of(each, one.phases) for each in attempts.discarded]
+        for number, phase in enumerate(phases_of(attempts.best, one.phases)):
+            discarded = [each[number] for each in others if number < len(each)]
+            point = turns.with_turn(before[number], phase, (place.round, place.order), discarded)
+            point = point.replace(compared_with=compared[number], margin=one.margin)
+            points[phase.name] = self._put(turns.in_state(point, _state(point, rounds)), before[number])
+        self._require_finished(one, attempts.runs[-1])
+        if place.round == rounds:
+            self._view.point_finished(attempts.best.summary(), attempts.best.disturbance)
+        else:
+            self._view.turn_finished()
+        return attempts.best.outcome
+
     def prepare(self, plan: Plan, purpose: str, enough: local.Enough = local.run_to_the_end) -> Outcome:
         """Runs a plan that is no point of the result, such as a cache warm-up or a cache check.
 

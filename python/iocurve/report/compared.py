@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from iocurve.analysis.compare import CORRECTION, SINGLE_RUN, Comparison, Difference, label
 from iocurve.foundation.units import MICROSECOND_NS, counted, format_count, format_latency
 from iocurve.report.conditions import Folded, conditions
-from iocurve.report.table import Table, bold, escaped
+from iocurve.report.table import Table, bold, code
 from iocurve.result.document import Result
 from iocurve.result.figures import RESPONSE, of_kind, plain
 from iocurve.result.paired import Verdict, margin_text
@@ -188,16 +188,38 @@ def conditions_table(compared: Compared) -> Table | None:
     return Table(("conditions that differ", *compared.labels), found, sentences=compared.labels)
 
 
+MARKDOWN_ROWS = 5
+"""Most differences in the comment of a pull request, which has at most 15 lines."""
+
+
 def markdown(compared: Compared) -> str:
-    """For the comment of a pull request: the summary, the conditions that differ, the table."""
-    lines = [f"**{compared.summary}**", ""]
-    lines += [f"- {name}: {escaped(source)}" for name, source in zip(compared.labels, compared.sources, strict=True)]
-    if conditions := conditions_table(compared):
-        lines += ["", *conditions.markdown()]
-    lines += ["", *replace(table(compared), rows=[_bold(row) for row in rows(compared)]).markdown(), ""]
-    lines += [f"- {escaped(text)}" for text in compared.unmatched]
-    lines += [f"<sub>{' '.join(compared.notes)}</sub>"]
-    return "\n".join(lines) + "\n"
+    """For the comment of a pull request, in at most 15 lines: the summary, what changed most, and what is left out."""
+    differences, cells = compared.comparison.differences, list(rows(compared))
+    changed = [place for place, one in enumerate(differences) if one.verdict in ("faster", "slower")]
+    changed.sort(key=lambda place: (differences[place].verdict != "slower", -abs(differences[place].change_percent)))
+    shown = [_bold(cells[place]) for place in changed[:MARKDOWN_ROWS]]
+    same, untold = (sum(one.verdict == name for one in differences) for name in ("no difference", "cannot tell"))
+    rest = [
+        *([f"{counted(len(changed) - len(shown), 'more change')}"] if len(changed) > len(shown) else []),
+        f"{counted(same, 'figure')} without a difference",
+        f"{untold} that cannot be told",
+        *([f"{counted(len(compared.unmatched), 'point')} without a partner"] if compared.unmatched else []),
+        *([f"{counted(len(compared.conditions), 'condition')} that differ"] if compared.conditions else []),
+    ]
+    sources = ", ".join(f"{name}: {code(one)}" for name, one in zip(compared.labels, compared.sources, strict=True))
+    return "\n".join(
+        [
+            f"**{compared.summary}**",
+            "",
+            sources,
+            "",
+            *([*replace(table(compared), rows=shown).markdown(), ""] if shown else []),
+            f"Not shown: {', '.join(rest)}. `iocurve compare` with these results shows all; `--html` writes a page.",
+            "",
+            f"<sub>{' '.join(compared.notes)}</sub>",
+            "",
+        ]
+    )
 
 
 def _bold(row: tuple[str, ...]) -> tuple[str, ...]:
