@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import vl_convert
+from msgspec.structs import replace
 
 from data import synthetic
 from data.browser import visit
@@ -137,9 +138,21 @@ def test_the_limit_is_a_line_in_every_chart_with_its_quantity() -> None:
 
 def test_the_limit_is_a_line_over_time_as_well() -> None:
     run = synthetic.fio_run().replace(target=VOLUME)
-    rate, latency = figures(read(run))[0].charts
+    rate, latency, _ = figures(read(run))[0].charts
     assert rows(rate, "limit") == ["limit 100,000 IOPS"]
     assert rows(latency, "limit") == []
+
+
+def test_latencies_are_drawn_as_far_as_there_are_operations_above_the_percentile() -> None:
+    latency = figures(read(synthetic.fio_run()))[0].charts[-1]
+    shown = dict(zip(rows(latency, "percentile"), rows(latency, "one_in"), strict=True))
+    assert shown["p90"] == 10
+    assert shown["p99"] == 100
+    few = synthetic.envelope().points[0].summary().latency
+    assert few.histogram is not None
+    (chart,) = charts.percentile_curves({"read": replace(few, count=1000)})
+    assert rows(chart, "percentile") == ["p10", "p25", "p50", "p75", "p90", "p95", "p99", "p99.5", "p99.9"]
+    assert charts.percentile_curves({"read": replace(few, count=1)}) == []
 
 
 @cases("report/lower_limit")
@@ -294,7 +307,7 @@ def test_folded_charts_are_drawn_when_they_are_opened(tmp_path: Path) -> None:
     page = (tmp_path / "report.html").read_text().replace('<details class="folded"', '<details open class="folded"')
     (tmp_path / "open.html").write_text(page)
     opened = visit(tmp_path / "open.html", tmp_path)
-    assert len(re.findall(drawn, opened.dom)) == 8
+    assert len(re.findall(drawn, opened.dom)) == 11
 
 
 # ---- long lists

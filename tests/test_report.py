@@ -84,7 +84,7 @@ def test_jobs_have_a_row_each_and_their_course() -> None:
         ("reader", "read", "78,000", "304.7"),
         ("writer", "write", "3,200", "12.5"),
     ]
-    assert len(figure.charts) == 2
+    assert len(figure.charts) == 3
 
 
 def test_groups_and_ramp_are_drawn_apart() -> None:
@@ -199,7 +199,7 @@ def test_conditions_are_enough_to_run_it_again() -> None:
     ("result", "charts"),
     [
         pytest.param(synthetic.envelope(), 4, id="envelope"),
-        pytest.param(synthetic.fio_run(), 2, id="fio"),
+        pytest.param(synthetic.fio_run(), 3, id="fio"),
         pytest.param(interrupted(), 1, id="interrupted"),
         pytest.param(synthetic.result([]), 0, id="empty"),
     ],
@@ -250,7 +250,7 @@ def test_names_from_outside_stay_text(tmp_path: Path) -> None:
     seen = visit(tmp_path / "report.html", tmp_path)
     assert (seen.console, seen.requests) == ([], [])
     assert "<b>" not in re.sub(r"(?s)<ul class=.headlines.>.*?</ul>", "", seen.dom)
-    assert len(re.findall(r'<svg[^>]*class="marks"', seen.dom)) == 2
+    assert len(re.findall(r'<svg[^>]*class="marks"', seen.dom)) == 3
 
 
 # ---- files

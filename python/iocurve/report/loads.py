@@ -253,6 +253,7 @@ def over_time(family: PointFamily, reading: Reading, *, is_folded: bool = False)
     limits = charts.within_sight(caps(family.members, reading, "IOPS"), member.summary.iops)
     drawings = charts.over_time(member.point.series(), limits)
     text = "All jobs together. Faint dots are the ramp, which is not counted." if drawings else ""
+    drawings += charts.percentile_curves({kind: one.latency for kind, one in member.summary.kinds.items()})
     table = _job_table(family.members)
     return replace(ReportFigure.of(title, text, charts=drawings, table=table, prefix=family.name), is_folded=is_folded)
 

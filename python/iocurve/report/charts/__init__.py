@@ -9,6 +9,7 @@ from iocurve.report.charts.curves import (
     knee_curve,
     latency_curve,
     over_time,
+    percentile_curves,
 )
 from iocurve.report.charts.gains import (
     HistoryDot,
@@ -43,5 +44,6 @@ __all__ = [
     "latency_curve",
     "mix",
     "over_time",
+    "percentile_curves",
     "within_sight",
 ]

@@ -37,7 +37,7 @@ from iocurve.report.charts.style import (
     rate_tooltip,
     series_color,
 )
-from iocurve.result.summary import SeriesInterval
+from iocurve.result.summary import Latency, SeriesInterval
 
 KNEE_COLOR = "#D55E00"
 CURVE_HEIGHT = 380
@@ -256,6 +256,53 @@ def kind_latencies(latencies: Sequence[Bar]) -> Chart:
     medians = base.mark_circle(size=56, opacity=1).encode(tooltip=tooltip)
     tails = base.mark_point(size=46, fill="white", opacity=1).encode(y=alt.Y("high_latency:Q"), tooltip=tooltip)
     return finished(alt.layer(lines, medians, tails), height=CURVE_HEIGHT)
+
+
+# ---- latency by percentile
+
+PERCENTS = (10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.95, 99.99, 99.995, 99.999)
+OPERATIONS_ABOVE = 1
+"""Least operations above a percentile that is drawn."""
+
+
+def percentile_curves(latencies: Mapping[str, Latency]) -> list[Chart]:
+    """Latency by percentile for each kind of operation, as far as there are operations above the percentile.
+
+    The axis is logarithmic in the operations above: 90, 99 and 99.9 % are equally far apart.
+    """
+    values = [
+        (kind, percent, latency.percentile(percent))
+        for kind, latency in latencies.items()
+        for percent in PERCENTS
+        if latency.histogram and round(latency.count * (100 - percent), 6) >= OPERATIONS_ABOVE * 100
+    ]
+    if not values:
+        return []
+    axis = latency_axis(latency_ns for *_, latency_ns in values)
+    rows = [
+        {
+            "kind": kind,
+            "percentile": f"p{percent:g}",
+            "one_in": 100 / (100 - percent),
+            "latency": axis.value(latency_ns),
+            "shown": format_latency(latency_ns),
+        }
+        for kind, percent, latency_ns in values
+    ]
+    x = alt.X(
+        "one_in:Q",
+        title="Percentile (log scale of the operations above it)",
+        scale=alt.Scale(type="log", domain=[1, max(100.0, *(100 / (100 - percent) for _, percent, _ in values))]),
+        axis=alt.Axis(values=[2, 10, 100, 1e3, 1e4, 1e5], labelExpr="format(100 - 100 / datum.value, '.6~g') + ' %'"),
+    )
+    fields = {"kind": "kind", "percentile": "percentile", "shown": "latency"}
+    base = alt.Chart(data(rows)).encode(
+        x=x,
+        y=axis.y(),
+        color=kind_color("kind", list(latencies)),
+        tooltip=[alt.Tooltip(f"{field}:N", title=title) for field, title in fields.items()],
+    )
+    return [finished(alt.layer(base.mark_line(strokeWidth=2), base.mark_circle(size=36, opacity=1)))]
 
 
 # ---- the rate over the number of files
