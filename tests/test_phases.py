@@ -12,8 +12,10 @@ import iocurve
 from goldens import data, present
 from iocurve.analysis import read
 from iocurve.analysis.compare import compare
+from iocurve.cli.commands import run
 from iocurve.dialects import registry
 from iocurve.engine.derived import stream_hash
+from iocurve.foundation.errors import DialectError
 from iocurve.measure import jobs
 from iocurve.result.document import Result
 from iocurve.result.turns import phase_names, phases_of, whole_run
@@ -134,3 +136,11 @@ def test_points_of_vdbench_loops_have_names_and_axes(tmp_path: Path) -> None:
     assert [step.title for step in steps][:3] == ["rd1 threads=1", "rd1 threads=4", "rd2 hitarea=1m iorate=10"]
     assert steps[0].axes == {}
     assert steps[2].axes == {"forhitarea": "1m", "iorate": 10}
+
+
+def test_a_series_is_joined_by_multiples_of_its_intervals(report: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Intervals of a second that are joined by 1.5 s would be of 1 s and 2 s."""
+    with pytest.raises(DialectError, match="intervals of a are 1 s; choose a multiple, as 2 s"):
+        run(["result", "series", str(report), "--every", "1500ms"])
+    assert run(["result", "series", str(report), "--every", "2s"]) == 0
+    assert capsys.readouterr().out.startswith("point,")

@@ -17,8 +17,8 @@ from iocurve.cli import checks
 from iocurve.cli.common import OUT, OUTPUT, Flag, OutputOptions, TimeNs, example, refuse, show_tables, usage
 from iocurve.cli.exits import status
 from iocurve.cli.machines import SSH, ClusterOptions
-from iocurve.foundation.errors import ResultError, RunError
-from iocurve.foundation.units import counted
+from iocurve.foundation.errors import Diagnostic, DialectError, ResultError, RunError
+from iocurve.foundation.units import counted, format_duration
 from iocurve.report import page
 from iocurve.result.course import coarser
 from iocurve.result.document import RESULT_NAME, Result, make_writable
@@ -155,14 +155,23 @@ def print_series(
     result
         A result.json, or its directory.
     every
-        Join the intervals of this time, e.g. 10s. Default: the intervals of the result.
+        Join the intervals of this time, a multiple of theirs, e.g. 10s. Default: the intervals of the result.
     jsonl
         Print one JSON object per line instead.
     """
     source = result / RESULT_NAME if result.is_dir() else result
+    points = Result.read(source).points
+    for point in points if every else ():
+        step_ns = point.plan.interval_ns
+        if not point.imported and every and every % step_ns:
+            near = format_duration(max(1, round(every / step_ns)) * step_ns)
+            text = (
+                f"--every: the intervals of {point.name} are {format_duration(step_ns)}; choose a multiple, as {near}"
+            )
+            raise DialectError([Diagnostic(text)])
     rows = [
         {"point": point.name, **interval.record()}
-        for point in Result.read(source).points
+        for point in points
         for interval in (coarser(point.series(), every) if every else point.series())
     ]
     if not rows:
