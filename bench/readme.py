@@ -1,11 +1,14 @@
 """The outputs and the picture of README.md: runs the commands that the page shows, and writes what they print.
 
-``make readme`` takes about five minutes. The results of the searches are kept in ``tests/data/readme``:
-``tests/test_readme.py`` prints them again and compares, so a page that is out of date is found without a measurement.
+``make readme`` takes about five minutes; the names of blocks run these alone, and ``--kept`` measures nothing. The
+results of the searches are kept in ``tests/data/readme``: ``tests/test_readme.py`` prints them again and compares, so a
+page that is out of date is found without a measurement.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import lzma
 import os
 import re
@@ -18,7 +21,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.servers import free_ports
+from iocurve.cli.common import OutputOptions
+from iocurve.cli.measure import show_result
 from iocurve.foundation.structs import Struct
+from iocurve.result.document import Result
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "README.md"
@@ -61,7 +67,13 @@ BLOCKS = (
     Block(
         name="knee",
         command="iocurve knee 'volume:anf-premium?quota=1TiB&latency=2ms'",
-        shows=("^point ", " in flight  ", "^the knee: ", "^  (knee|load at|latency at|capacity  |unloaded)", "^report"),
+        shows=(
+            "^point ",
+            "^(1|4|16|64|256) in flight ",
+            "^the knee: ",
+            "^  (knee|load at|latency at|capacity  |unloaded)",
+            "^report",
+        ),
         kept="iocurve-report",
     ),
     Block(
@@ -158,6 +170,25 @@ def ran(command: str, names: Mapping[str, str], directory: Path) -> str:
     return output
 
 
+def printed(block: Block) -> str:
+    """What the command of a block prints of the result that is kept."""
+    with tempfile.TemporaryDirectory() as at:
+        path = Path(at) / "result.json"
+        path.write_bytes(lzma.decompress(kept_result(block).read_bytes()))
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            show_result(Result.read(path), Path(block.kept), OutputOptions(), ())
+    return output.getvalue()
+
+
+def write_kept() -> None:
+    """Writes the blocks whose results are kept, without a measurement."""
+    page = PAGE.read_text(encoding="utf-8")
+    for block in BLOCKS:
+        if block.kept:
+            page = filled(page, block.name, block.excerpt(printed(block)))
+    PAGE.write_text(page, encoding="utf-8")
+
+
 def take_picture(page: Path) -> None:
     """Writes the first screen of a report as a PNG, by Chromium."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -171,6 +202,9 @@ def take_picture(page: Path) -> None:
 def main() -> None:
     """Runs the blocks, and writes the page, the picture and the results that are kept."""
     wanted, found = sys.argv[1:], bodies(PAGE.read_text(encoding="utf-8"))
+    if wanted == ["--kept"]:
+        write_kept()
+        return
     if missing := [block.name for block in BLOCKS if block.name not in found]:
         raise SystemExit(f"README.md lacks the blocks {', '.join(missing)}")
     with tempfile.TemporaryDirectory() as at:

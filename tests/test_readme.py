@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import lzma
 import re
 import shlex
 from pathlib import Path
 
 import pytest
 
-from bench.readme import BLOCKS, FENCE, PAGE, Block, bodies, kept_result
+from bench.readme import BLOCKS, FENCE, PAGE, Block, bodies, printed
 from iocurve.cli.commands import app
-from iocurve.cli.common import OutputOptions
-from iocurve.cli.measure import show_result
 from iocurve.dialects.registry import REGISTRY, load
-from iocurve.result.document import Result
 
 WORDS_MAX = 1_000
 """The limit for the page without its outputs."""
@@ -46,12 +42,7 @@ def test_the_command_of_a_block_parses(block: Block, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.kept], ids=lambda block: block.name)
-def test_a_kept_result_is_printed_as_the_page_shows_it(
-    block: Block, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "result.json"
-    path.write_bytes(lzma.decompress(kept_result(block).read_bytes()))
-    show_result(Result.read(path), Path(block.kept), OutputOptions(), ())
+def test_a_kept_result_is_printed_as_the_page_shows_it(block: Block) -> None:
+    """``python -m bench.readme --kept`` writes the blocks anew."""
     expected = [line for line in SHOWN[block.name].splitlines() if "://" not in line]
-    shown = [line for line in block.excerpt(capsys.readouterr().out).splitlines() if "://" not in line]
-    assert shown == expected
+    assert [line for line in block.excerpt(printed(block)).splitlines() if "://" not in line] == expected
