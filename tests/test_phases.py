@@ -144,3 +144,14 @@ def test_a_series_is_joined_by_multiples_of_its_intervals(report: Path, capsys: 
         run(["result", "series", str(report), "--every", "1500ms"])
     assert run(["result", "series", str(report), "--every", "2s"]) == 0
     assert capsys.readouterr().out.startswith("point,")
+
+
+def test_a_report_of_all_kinds_together_is_imported(tmp_path: Path) -> None:
+    """unified_rw_reporting=1 states no reads and writes, but all kinds in one entry."""
+    words = ["--name=a", "--ioengine=null", "--size=1m", "--rw=randrw", "--unified_rw_reporting=1"]
+    out = tmp_path / "fio.json"
+    assert jobs.run(registry.load("fio"), [*words, "--output-format=json", f"--output={out}"], quiet=True)
+    (point,) = iocurve.import_results(out).points
+    assert (point.axes["kind"], point.axes["block_bytes"]) == ("mixed", 4096)
+    assert point.summary().operations == 256
+    assert point.figures.p99_us is not None

@@ -21,6 +21,8 @@ from iocurve.result.document import Json
 from iocurve.result.imported import ImportedJob, ImportedKind, ImportedLatency, histogram_of, together, total_of
 
 KINDS = ("read", "write", "trim")
+MIXED = "mixed"
+"""All kinds together, in place of them (``unified_rw_reporting=1``)."""
 ALL_CLIENTS = "All clients"
 SKEW = 0.01
 """Jobs whose times differ by more than this fraction did not run at the same time."""
@@ -212,12 +214,14 @@ def _numbers(document: Json, jobs: Sequence[Json]) -> list[list[int]]:
 
 
 def _runtime_ms(job: Json) -> float:
-    return max(number(part_of(job, kind).get("runtime")) or 0.0 for kind in KINDS)
+    return max(number(part_of(job, kind).get("runtime")) or 0.0 for kind in (*KINDS, MIXED))
 
 
 def _kinds(job: Json) -> dict[str, ImportedKind]:
     """The kinds that a job completed."""
     found = {kind: _kind(part_of(job, kind), job) for kind in KINDS if _ran(part_of(job, kind))}
+    if not found and _ran(part_of(job, MIXED)):
+        found[MIXED] = _kind(part_of(job, MIXED), job)
     syncs = whole(part_of(job, "sync").get("total_ios"))
     if syncs:
         options = job.get("job options")
@@ -300,10 +304,16 @@ def _percent(key: str) -> str:
 
 def _unit_ns(jobs: Sequence[Json]) -> int:
     """The unit of latencies: microseconds before version 3."""
-    names = [_latency_name(part_of(job, kind)) for job in jobs for kind in KINDS]
+    kinds = (*KINDS, MIXED)
+    names = [_latency_name(part_of(job, kind)) for job in jobs for kind in kinds]
     return (
         1
-        if any(name.endswith("_ns") and name in part_of(job, kind) for job in jobs for kind in KINDS for name in names)
+        if any(
+            name.endswith("_ns") and name in part_of(job, kind)
+            for job in jobs
+            for kind in (*KINDS, MIXED)
+            for name in names
+        )
         else MICROSECOND_NS
     )
 
@@ -365,7 +375,7 @@ def _target(options: Sequence[dict[str, str] | None]) -> str | None:
 def _submission_share(jobs: Sequence[Json], kinds: Mapping[str, ImportedKind]) -> float:
     """The largest share of the mean latency that submission took, of all kinds of all jobs."""
     shares = [0.0]
-    for part in (part_of(job, kind) for job in jobs for kind in KINDS if kind in kinds):
+    for part in (part_of(job, kind) for job in jobs for kind in (*KINDS, MIXED) if kind in kinds):
         for whole_name, name in (("lat_ns", "clat_ns"), ("lat", "clat")):
             whole_mean, mean = (number(dict(_dict(part, each)).get("mean")) for each in (whole_name, name))
             if whole_mean and mean is not None:
@@ -377,7 +387,10 @@ def _notes(
     source: SourceFile, jobs: Sequence[Json], kinds: Mapping[str, ImportedKind], total: ImportedKind
 ) -> Iterable[tuple[str, str]]:
     names = {
-        _latency_name(part_of(job, kind)) for job in jobs for kind in KINDS if kind in kinds and part_of(job, kind)
+        _latency_name(part_of(job, kind))
+        for job in jobs
+        for kind in (*KINDS, MIXED)
+        if kind in kinds and part_of(job, kind)
     }
     if any(name.startswith("clat") for name in names):
         yield "fio_clat", CLAT
@@ -407,7 +420,7 @@ DEFAULT_BLOCK_BYTES = 4 * KIB
 def load_of(options: Sequence[Options | None], names: Sequence[str], kinds: Mapping[str, ImportedKind]) -> ImportedLoad:
     """The load of jobs that ran together; what differs between them, or is not known, is None."""
     moved = [kind for kind in ("read", "write") if kind in kinds]
-    kind = moved[0] if len(moved) == 1 else "mixed" if moved else None
+    kind = moved[0] if len(moved) == 1 else MIXED if moved or MIXED in kinds else None
     known = [one for one in options if one is not None]
     if len(known) < len(options):
         return ImportedLoad(kind=kind)
