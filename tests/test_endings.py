@@ -293,7 +293,7 @@ def test_a_page_that_does_not_fit_costs_only_itself(tmp_path: Path) -> None:
     """A limit on the size of files stands for a full disk: the page is by far the largest file."""
 
     def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (700 << 10, 700 << 10))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (360 << 10, 360 << 10))
 
     with run_of_points(tmp_path, "volume:unlimited", limit, points=3) as process:
         stdout, stderr = process.communicate(timeout=90)
