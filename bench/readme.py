@@ -171,7 +171,7 @@ def ran(command: str, names: Mapping[str, str], directory: Path) -> str:
 
 
 def printed(block: Block) -> str:
-    """What the command of a block prints of the result that is kept."""
+    """The output of a block's command for the result that is kept."""
     with tempfile.TemporaryDirectory() as at:
         path = Path(at) / "result.json"
         path.write_bytes(lzma.decompress(kept_result(block).read_bytes()))

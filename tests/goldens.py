@@ -53,7 +53,7 @@ def data(name: str) -> str:
 
 @dataclass(frozen=True)
 class Golden:
-    """The expectation of a row, which can be written anew."""
+    """The expectation of a row, which a run can write again."""
 
     path: Path
     line: int

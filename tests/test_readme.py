@@ -43,6 +43,6 @@ def test_the_command_of_a_block_parses(block: Block, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.kept], ids=lambda block: block.name)
 def test_a_kept_result_is_printed_as_the_page_shows_it(block: Block) -> None:
-    """``python -m bench.readme --kept`` writes the blocks anew."""
+    """``python -m bench.readme --kept`` writes the blocks again."""
     expected = [line for line in SHOWN[block.name].splitlines() if "://" not in line]
     assert [line for line in block.excerpt(printed(block)).splitlines() if "://" not in line] == expected

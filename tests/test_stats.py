@@ -222,5 +222,5 @@ def test_cosines_of_long_memory_have_the_variance_of_a_sum_over_all_pairs() -> N
     [("long memory, d below 0.3", 0.9), ("drop-outs to zero", 0.93), ("two speeds", 0.9), ("Pareto service", 0.9)],
 )
 def test_intervals_of_families_hold_where_their_events_are_seen(family: str, held: float) -> None:
-    case = next(one for one in families.cases() if (one.family, one.part) == (family, "looked at"))
+    case = next(one for one in families.cases() if (one.family, one.part) == (family, "tuning"))
     assert families.held_share(case, 100, runs=6) >= held

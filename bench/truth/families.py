@@ -1,8 +1,8 @@
 """Counts what the intervals of a series promise and hold, for families of noise that are drawn by a seed.
 
 Each family has six sets of parameters. Chance splits them: three families are only scored, and so are three of the six
-sets of each other family. Rules and factors were set on the sets that were looked at, with other seeds than those that
-score: ``python -m bench.truth.families --looked-at`` draws the series that rules may be set on, ``python -m bench.truth
+sets of each other family. Rules and factors were set on the tuning sets, with other seeds than those that
+score: ``python -m bench.truth.families --tuning`` draws the series that rules may be set on, ``python -m bench.truth
 families`` all others.
 """
 
@@ -39,7 +39,7 @@ PRECISION = 0.02
 SETS = 6
 FAMILIES_SCORED = 3
 SPLIT_SEED = 40
-LOOKED_AT_SEED, SCORE_SEED = 1, 3
+TUNING_SEED, SCORE_SEED = 1, 3
 RUNS = 75
 COLUMNS = (
     "family",
@@ -148,7 +148,7 @@ class Case:
 
     family: str
     part: str
-    """``looked at`` or ``scored``."""
+    """``tuning`` or ``scored``."""
     sets: tuple[Make, ...]
 
 
@@ -160,7 +160,7 @@ def cases() -> list[Case]:
     for number, (family, drawn) in enumerate(FAMILIES.items()):
         sets = [drawn(chance) for _ in range(SETS)]
         order = chance.permutation(SETS).tolist()
-        parts = {"scored": order} if number in scored else {"looked at": order[::2], "scored": order[1::2]}
+        parts = {"scored": order} if number in scored else {"tuning": order[::2], "scored": order[1::2]}
         found += [Case(family, part, tuple(sets[one] for one in members)) for part, members in parts.items()]
     return found
 
@@ -239,7 +239,7 @@ def held_share(case: Case, length: int, runs: int) -> float:
     found = Held()
     for number, make in enumerate(case.sets):
         for run in range(runs):
-            drawn, means = make(np.random.default_rng([LOOKED_AT_SEED, number, run]), length)
+            drawn, means = make(np.random.default_rng([TUNING_SEED, number, run]), length)
             hides = case.family in WITH_EVENTS and _shows_nothing(drawn)
             found.add(series_mean(drawn.tolist()), float(means[0]), shows_nothing=hides)
     return found.seen_share
@@ -322,10 +322,10 @@ def _rows(part: str, scale: float, seed: int) -> Iterator[Row]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the table of the sets that rules may be set on."""
     parser = argparse.ArgumentParser(prog="python -m bench.truth.families", description=__doc__)
-    parser.add_argument("--looked-at", action="store_true", help="the sets that rules may be set on, with their seed")
+    parser.add_argument("--tuning", action="store_true", help="the sets that rules may be set on, with their seed")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on the number of series")
     options = parser.parse_args(arguments)
-    part, seed = ("looked at", LOOKED_AT_SEED) if options.looked_at else ("scored", SCORE_SEED)
+    part, seed = ("tuning", TUNING_SEED) if options.tuning else ("scored", SCORE_SEED)
     print(" | ".join(COLUMNS))
     for row in _rows(part, options.scale, seed):
         print(" | ".join(row), flush=True)

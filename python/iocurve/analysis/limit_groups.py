@@ -255,7 +255,7 @@ def sentences_of(
     findings: Sequence[str],
     machine: Condition,
 ) -> list[str]:
-    """What a reader should know first, in at most four sentences; limits of this machine are no finding."""
+    """The finding of a page, in at most four sentences; limits of this machine are no finding."""
     rates = [f"{one.value} {one.unit} ({one.what})" for one in headlines if one.unit in ("IOPS", "MiB/s")]
     if answer or (headlines and not rates):
         first = [*answer, *headlines][0]

@@ -289,7 +289,7 @@ def _box(title: str, entries: Iterable[tuple[str, str, str]], columns: int, *, s
 
 
 def _wrapped(text: str, columns: int) -> list[str]:
-    """Lines of at most so many characters, broken at spaces; a longer word has a line."""
+    """Lines of at most ``width`` characters, broken at spaces; a longer word has a line."""
     lines: list[str] = []
     for word in text.split():
         if lines and len(lines[-1]) + 1 + len(word) <= columns:

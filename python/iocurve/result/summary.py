@@ -350,11 +350,11 @@ class UnwrittenReads(msgspec.Struct, frozen=True):
     zeros_share: float
     """Share of the sampled reads that were blocks of zeros."""
     sampled: int
-    """Reads of which the content was looked at."""
+    """Reads of which the content was examined."""
 
 
 def unwritten_reads(workers: Iterable[WorkerOutcome]) -> UnwrittenReads:
-    """Merges the counts of workers that read; shares are 0 where nothing was found or looked at."""
+    """Merges the counts of workers that read; shares are 0 where nothing was found or examined."""
     counters = add_counts([worker.counters for worker in workers if "read" in worker.operations])
     unwritten, sampled = counters.get("unwritten_bytes", 0), counters.get("sampled_reads", 0)
     return UnwrittenReads(

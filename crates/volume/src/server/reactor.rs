@@ -3,7 +3,7 @@
 //! Moving a connection's bytes from one core to another costs about as much as serving them. On a loopback connection packets
 //! arrive on the client's core, so that a client and the thread that serves it take turns on one core with the data in its caches.
 //!
-//! Where calls may wait for a disk there are further threads: a connection whose calls took long goes to one of them, so that the
+//! A volume whose calls may wait for a disk has further threads: a connection whose calls took long goes to one of them, so that the
 //! others of its thread do not wait for its next ones.
 
 use std::collections::{HashMap, VecDeque};

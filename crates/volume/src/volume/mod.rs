@@ -32,7 +32,7 @@ use config::{check, check_limits, check_quota};
 /// Most exports in the name of the server, whose length the protocol limits.
 const SCOPE_EXPORTS_MAX: usize = 32;
 
-/// Threads beside those of the cores, where a store may wait for a disk.
+/// Threads next to those of the cores, where a store may wait for a disk.
 const FURTHER_THREADS: usize = 16;
 
 /// Files that this process has open beside the sockets of connections: those that are served, pipes, and what it has otherwise.
