@@ -23,7 +23,6 @@ SHORT, LONG = 10_340, 1 << 20
 CHILD = """
 import json, os, shlex, sys
 from pathlib import Path
-from goldens import cases
 from iocurve.dialects.fio.command import prepare
 from iocurve.foundation.errors import IocurveError
 from iocurve.measure import local
