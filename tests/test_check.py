@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-MESSAGE = "iocurve needs cargo 1.88 or newer, with rustfmt and clippy for the tests: https://rustup.rs"
+MESSAGE = "iocurve needs cargo 1.88 or newer, with rustfmt and clippy for the tests. This fetches it:"
 
 
 @pytest.mark.parametrize("version", [None, "1.87.0", "0.99.0"])
 def test_a_cargo_that_is_missing_or_too_old_is_found_before_anything_else(tmp_path: Path, version: str | None) -> None:
     (programs := tmp_path / "bin").mkdir()
-    for name in ("awk", "find", "make", "python3", "sh"):
+    for name in ("awk", "find", "make", "python3", "sh", "uname"):
         found = shutil.which(name)
         assert found is not None, name
         (programs / name).symlink_to(found)

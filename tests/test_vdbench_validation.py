@@ -40,9 +40,10 @@ def around(made: ParameterFile) -> tuple[bool, bool] | None:
 
 @cases("vdbench/read_around")
 def test_what_is_read_around_a_write(
-    tmp_path: Path, general: str, option: tuple[str, ...], expected: tuple[bool, bool] | None
+    tmp_path: Path, general: str, option: list[str], expected: list[bool] | None
 ) -> None:
-    assert around(prepared(tmp_path, general + SD + REST, *option)) == expected
+    found = around(prepared(tmp_path, general + SD + REST, *option))
+    assert (list(found) if found else None) == expected
 
 
 def test_a_block_is_what_divides_all_transfers_and_each_sd_has_a_map(tmp_path: Path) -> None:
