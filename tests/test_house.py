@@ -28,9 +28,10 @@ HEAVY = {"altair", "vl_convert", "jinja2", "pydantic", "rich", "cyclopts", "toml
 """Packages that most commands can do without."""
 AT_MOST = {
     "rooms that import a room": 75,
-    "files": 327,
-    "files under 60 lines": 38,
-    "classes": 697,
+    "files": 310,
+    "lines": 71_700,
+    "files under 60 lines": 34,
+    "classes": 695,
     "class names in two modules": 10,
     "Any": 90,
     "lines of a function": 60,
@@ -39,7 +40,7 @@ AT_MOST = {
 """Limits on the size of the package; lower a limit when a change gets below it."""
 RUST_FILES_IN_CIRCLES_MAX = 22
 """Files that import each other in circles, in all crates: 14 of the engine, 3 of the volume, 5 of the bindings."""
-TEST_LINES_MAX = 32_200
+TEST_LINES_MAX = 32_000
 """Lines of Python tests; tables, texts and job files of cases are in ``tests/data``."""
 SLIVER_LINES = 60
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -93,6 +94,7 @@ def _sizes(text: str) -> dict[str, int]:
     nodes = list(ast.walk(ast.parse(text)))
     functions = [node for node in nodes if isinstance(node, Function)]
     return {
+        "lines": text.count("\n"),
         "files under 60 lines": text.count("\n") < SLIVER_LINES,
         "classes": sum(isinstance(node, ast.ClassDef) for node in nodes),
         "Any": sum(isinstance(node, ast.Name) and node.id == "Any" for node in nodes),
