@@ -164,7 +164,8 @@ def _runs(directory: Path) -> list[HistoryRun]:
 
 
 def show_comparison(found: Compared) -> None:
-    """Prints the results, the conditions that differ, the table and the notes."""
+    """Prints the number of each verdict, the results, the conditions that differ, the table and the notes."""
+    print(f"{found.summary}\n")
     if len(found.sources) > 1:
         for name, source in zip(found.labels, found.sources, strict=True):
             print(f"{name}  {source}")
@@ -173,6 +174,6 @@ def show_comparison(found: Compared) -> None:
         show(conditions)
         print()
     show(compared.grouped(compared.table(found)))
-    print(f"\n{found.summary}")
+    print()
     for text in (*found.unmatched, *found.notes):
         print(text)
