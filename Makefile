@@ -44,10 +44,12 @@ demo: $(DEMO)/.installed ## serve the embedded NFS volume, measure it, write the
 	@echo
 	@echo "The report is $(CURDIR)/$(REPORT)/report.html (open it in a browser); its data is result.json in the same directory."
 
-# mypy uses one core, and some tests of the crates wait.
+# mypy uses one core, and some tests of the crates wait. A first collection compiles the Python tests, which each worker
+# would otherwise do for itself.
 .PHONY: test
 test: compile lint ## build, check formatting, lints and types, run every test
-	@$(BIN)/mypy & types=$$!; $(MAKE) --no-print-directory test-rust; tested=$$?; wait $$types && exit $$tested
+	@$(BIN)/mypy & types=$$!; $(BIN)/pytest --quiet --collect-only >/dev/null 2>&1 & \
+	$(MAKE) --no-print-directory test-rust; tested=$$?; wait $$types && exit $$tested
 	@$(MAKE) --no-print-directory test-python
 
 # The last crates of the bindings use one core each, so cargo compiles the tests of the crates at the same time. Neither
