@@ -12,6 +12,7 @@ import os
 import random
 import resource
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -324,9 +325,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("| attack | seen | a bystander's p99, before → during |\n| --- | --- | --- |")
     for name in options.attacks:
         attack, settings = ATTACKS[name]
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as store:
+        with _store() as store:
             stored = ("--store", store) if options.directory and "--export" not in settings else ()
-            Path(store).chmod(0o777)
             with volume(*(settings or ("--unlimited",)), *stored) as server, _bystander(server) as timed:
                 time.sleep(QUIET_S)
                 before = timed()
@@ -335,6 +335,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     bystander = _compared(before, timed())
                     print(f"| {row.attack} | {row.seen}{'' if row.holds else MUST_NOT} | {bystander} |", flush=True)
     return 0 if all(row.holds for row in rows) else 1
+
+
+@contextmanager
+def _store() -> Iterator[str]:
+    """A directory that everyone may write to. Python removes no tree of more levels than it has stack frames."""
+    store = tempfile.mkdtemp()
+    Path(store).chmod(0o777)
+    try:
+        yield store
+    finally:
+        subprocess.run(["rm", "-rf", store], check=True)
 
 
 # ---- what others see
