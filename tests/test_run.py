@@ -163,9 +163,12 @@ def test_a_cool_down_is_load_that_is_not_counted(monkeypatch: pytest.MonkeyPatch
 
     measured = local.measure(plan_of(cooled), watch)
     (only,) = measured.outcome.workers
-    # A machine that other programs hold completes operations late, but no operation is lost and none is counted twice.
-    counted = only.operations["read"].operations
-    assert (only.window_end_ns, counted + only.drained_operations) == (200 * MILLISECOND_NS, 50)
+    # A machine that other programs hold completes operations late, or misses some; none is counted twice.
+    read = only.operations["read"]
+    counted = read.operations
+    assert only.window_end_ns == 200 * MILLISECOND_NS
+    assert counted + read.drained + read.unfinished + read.missed == 20
+    assert counted + only.drained_operations <= 50
     assert 0 < counted <= 20
     assert only.drained_ns // MILLISECOND_NS >= 500
     assert only.intervals[-1].end_ns == 200 * MILLISECOND_NS
