@@ -151,14 +151,19 @@ def test_a_job_names_its_local_address(tmp_path: Path) -> None:
     assert error.where.line == 6
 
 
-def test_a_job_without_operations_is_refused(tmp_path: Path) -> None:
-    run = read(written(tmp_path, "[[job]]\nsize = '1m'\nreads = false\n"))[0]
+@pytest.mark.parametrize(
+    ("said", "line", "text"),
+    [
+        ("reads = false", 3, "job: the job has no operations: neither reads nor writes nor trims"),
+        ("paths = ['nfs://10.0.0.4/vol/data']", 3, "job: nfs://10.0.0.4/vol/data is a URL, not a file"),
+    ],
+)
+def test_a_job_that_cannot_run_is_refused(tmp_path: Path, said: str, line: int, text: str) -> None:
+    run = read(written(tmp_path, f"[[job]]\nsize = '1m'\n{said}\n"))[0]
     with pytest.raises(PlanError) as caught:
         resolve(run.job, MACHINE, Path("/d"))
     (error,) = caught.value.errors
-    assert error.text == "job: the job has no operations: neither reads nor writes nor trims"
-    assert error.where is not None
-    assert error.where.line == 3
+    assert (error.text, error.where and error.where.line) == (text, line)
 
 
 def test_the_defaults_are_written_and_read_as_they_are() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
@@ -16,6 +17,7 @@ from iocurve.job.resolve.checks import Diagnostics
 from iocurve.job.resolve.machine import ENDLESS, Machine, PathFacts
 from iocurve.targets.disk import DiskSpec
 
+URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 _LARGEST_FILE = 2**63 - 1
 _ENDLESS_FILE = 2**62
 _SIZES = ("offset", "size", "file_bytes", "file_count", "blocks")
@@ -153,6 +155,10 @@ class ResolvedFiles(msgspec.Struct, frozen=True):
         if self.is_disk:
             within = [PurePosixPath(*(part.lstrip("/") for part in (*directories, name))) for name in names]
             return _below(self.directory, [self._path_within(section, path, "the emulated disk") for path in within])
+        for name in filter(URL.match, (*directories, *names)):
+            export = self.diagnostics.option("nfs_url", name.rpartition("/")[0])
+            hint = f"{self.diagnostics.option('engine', 'nfs')} with {export} loads an export"
+            self.diagnostics.error(section, f"{name} is a URL, not a file", ("paths", "directories"), hint)
         if not directories:
             return _below(self.directory, names)
         return _below(self.directory / directories[0], [name.lstrip("/") for name in names])
