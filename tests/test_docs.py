@@ -55,6 +55,7 @@ def text_of(page: Path) -> str:
 TUTORIAL_PORT = "20490"
 BUSY = re.compile(r"warning: (the volume was starved|.*(the target stalled|itself did not run))|info: .*measured again")
 HELD = re.compile(r"random-.*: others' CPU \(.*\): others hold the processors")
+"""The verdict on a machine whose processors others hold is another one than the page's."""
 STEP_S_MAX = 200
 NUMBER = r"(?:\B-)?\d[\d,]*(?:\.\d+)?k?"
 """Negative ones, too: a bucket in debt has a level below 0."""
@@ -139,7 +140,8 @@ class Shell:
         self.process.stdin.write(f"{step.commands}\necho {ended}\n".encode())
         self.process.stdin.flush()
         output, deadline = b"", time.monotonic() + STEP_S_MAX
-        while not (is_expected(step, shown := lasting(output, ended)) and ended.encode() in output):
+        expected = step.expected.fullmatch
+        while not ((expected(shown := lasting(output, ended)) or HELD.match(shown)) and ended.encode() in output):
             more = b""
             left = deadline - time.monotonic()
             if left > 0 and select.select([self.process.stdout], [], [], left)[0]:
@@ -154,11 +156,6 @@ class Shell:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
-
-
-def is_expected(step: Step, shown: str) -> bool:
-    """True for the output of a step. A verdict on a machine whose processors others hold is another one."""
-    return step.expected.fullmatch(shown) is not None or HELD.match(shown) is not None
 
 
 def lasting(output: bytes, marker: str) -> str:
