@@ -34,11 +34,9 @@ from iocurve.report.progress import (
     PlainView,
     StartedPoint,
     finished_line,
-    progress_view,
-    served_progress,
-    with_observer,
 )
 from iocurve.report.table import result_table
+from iocurve.report.views import progress_view, served_progress, with_observer
 from iocurve.result.caps import Cap
 
 

@@ -20,7 +20,8 @@ from iocurve.engine.outcome import IntervalKind, Live, LiveTotals
 from iocurve.foundation.errors import TargetError
 from iocurve.foundation.units import SECOND_NS
 from iocurve.report.metrics import ResultMetrics, RunMetrics
-from iocurve.report.progress import NoView, StartedPoint, observed_by, progress_view
+from iocurve.report.progress import NoView, StartedPoint
+from iocurve.report.views import observed_by, progress_view
 from iocurve.result.document import Finding, Interval, Limit, Result, SearchFacts
 from iocurve.result.openmetrics import metrics_server, text
 from programs import status_of

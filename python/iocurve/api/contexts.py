@@ -11,7 +11,7 @@ from typing import ParamSpec, TypeVar
 
 from iocurve.foundation.errors import Diagnostic, DialectError, options_written_as
 from iocurve.measure.machines import THIS_MACHINE, Machines
-from iocurve.report.progress import observed_by
+from iocurve.report.views import observed_by
 
 P = ParamSpec("P")
 T = TypeVar("T")

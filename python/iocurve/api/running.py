@@ -19,7 +19,8 @@ from iocurve.engine.plan import FLUSH_KINDS
 from iocurve.foundation.errors import Interrupted
 from iocurve.foundation.units import MIB, MICROSECOND_NS, SECOND_NS
 from iocurve.measure.campaign import Measure
-from iocurve.report.progress import NoView, Progress, StartedPoint, with_observer
+from iocurve.report.progress import NoView, Progress, StartedPoint
+from iocurve.report.views import with_observer
 from iocurve.result.document import Result
 from iocurve.result.summary import Summary
 

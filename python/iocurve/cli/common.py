@@ -179,7 +179,7 @@ def observed(
 
     Raises ``TargetError``, and ``DialectError`` where there is no terminal to fill.
     """
-    from iocurve.report.progress import filling_screen, observed_by, served_progress
+    from iocurve.report.views import filling_screen, observed_by, served_progress
 
     if fills_screen and not sys.stderr.isatty():
         refuse("stderr is no terminal", live=True)

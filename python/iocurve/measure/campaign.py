@@ -25,7 +25,8 @@ from iocurve.foundation.errors import Interrupted, IocurveError, RunError
 from iocurve.foundation.units import SECOND_NS, counted
 from iocurve.measure import interrupts, local
 from iocurve.measure.machines import THIS_MACHINE, Machines, client_notes, stall_text
-from iocurve.report.progress import POINT_COLUMNS, NoView, StartedPoint, View, progress_view
+from iocurve.report.progress import POINT_COLUMNS, NoView, StartedPoint, View
+from iocurve.report.views import progress_view
 from iocurve.result import host, stalls, turns
 from iocurve.result.course import singly
 from iocurve.result.document import (

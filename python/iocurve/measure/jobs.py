@@ -30,7 +30,7 @@ from iocurve.measure.deployment import replicated
 from iocurve.measure.local import Enough
 from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.measure.run_files import tell_leftovers_of_plans
-from iocurve.report.progress import progress_view
+from iocurve.report.views import progress_view
 from iocurve.result import host
 from iocurve.result.document import Result, TargetFacts
 from iocurve.result.stalls import starved_volume_text

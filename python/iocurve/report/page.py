@@ -30,7 +30,8 @@ from iocurve.foundation.errors import ResultError, TargetError, option
 from iocurve.foundation.units import capitalised, counted
 from iocurve.machine.files import cache_directory
 from iocurve.report.conditions import conditions, emulation_label, heading, incomplete_reason, setting, targets, tools
-from iocurve.report.progress import NoView, with_observer
+from iocurve.report.progress import NoView
+from iocurve.report.views import with_observer
 from iocurve.result.document import RESULT_NAME, Result, make_writable, write_atomically
 
 # The libraries that draw take most of a second to load, so only the functions that draw import them.

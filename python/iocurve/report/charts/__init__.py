@@ -1,6 +1,17 @@
 """Draws the charts of reports: Vega-Lite specifications from plain values, one function for each kind of chart."""
 
-from iocurve.report.charts.bars import Bar, PublishedMark, grouped, mix
+from iocurve.report.charts.bars import (
+    Bar,
+    HistoryDot,
+    JudgedBar,
+    PublishedMark,
+    advice,
+    changes,
+    gains,
+    grouped,
+    history,
+    mix,
+)
 from iocurve.report.charts.curves import (
     LatencyDot,
     clients_curve,
@@ -10,14 +21,6 @@ from iocurve.report.charts.curves import (
     latency_curve,
     over_time,
     percentile_curves,
-)
-from iocurve.report.charts.gains import (
-    HistoryDot,
-    JudgedBar,
-    advice,
-    changes,
-    gains,
-    history,
 )
 from iocurve.report.charts.style import FAR, CapLine, Chart, caps, labelled, within_sight
 

@@ -1,4 +1,4 @@
-"""Charts of bars, with the published figures that belong to them."""
+"""Charts of bars with the published figures that belong to them, of gains, advice and changes, and of a history."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from iocurve.foundation.units import format_count, format_latency
 from iocurve.report.charts.style import (
     INK,
     KIND_COLORS,
+    MUTED,
+    SERIES_COLORS,
     CapLine,
     Chart,
     data,
@@ -29,6 +31,7 @@ from iocurve.report.charts.style import (
     rate_tooltip,
     series_color,
 )
+from iocurve.result.paired import MARGIN, Verdict
 
 PUBLISHED_COLOR = "#A8005C"
 """The colour of published figures; no measured figure has it."""
@@ -199,3 +202,177 @@ def _published(
             **encoding,
         )
     ]
+
+
+# ---- gains, advice and changes
+
+GAINS_HEIGHT = 220
+VERDICT_COLORS: dict[Verdict, str] = {
+    "faster": "#009E73",
+    "slower": "#D55E00",
+    "no difference": "#b9c0c8",
+    "cannot tell": "#dfe3e8",
+}
+
+
+class JudgedBar(Bar, frozen=True, kw_only=True):
+    """A value with a verdict: a ratio of two rates, or a change."""
+
+    verdict: Verdict
+    text: str
+    """The value with its interval and its doubts."""
+    is_disturbed: bool = False
+    margin: float = MARGIN
+
+
+def gains(bars: Sequence[JudgedBar], base: str) -> Chart:
+    """Bars of ratios to ``base``; the error bars are 95 % intervals."""
+    groups = list(dict.fromkeys(bar.place for bar in bars))
+    series = list(dict.fromkeys(bar.series for bar in bars))
+    present = [name for name in VERDICT_COLORS if name in {bar.verdict for bar in bars}]
+    rows = [asdict(bar) | {"label": f"{bar.value:.2f} ×{' *' if bar.is_disturbed else ''}"} for bar in bars]
+    scale = alt.Scale(domain=present, range=[VERDICT_COLORS[name] for name in present])
+    highest = max([1.0, *(bar.high or bar.value for bar in bars)])
+    base_chart = alt.Chart(data(rows)).encode(
+        x=alt.X("place:N", scale=alt.Scale(domain=groups), title=None, axis=group_axis(groups)),
+        xOffset=alt.XOffset("series:N", sort=series),
+        tooltip=[
+            alt.Tooltip("place:N", title="load"),
+            alt.Tooltip("series:N", title="compared"),
+            alt.Tooltip("text:N", title=f"to {base}"),
+        ],
+    )
+    y = alt.Y("value:Q", title=f"Gain over {base} (×)", scale=alt.Scale(domain=[0, 1.15 * highest]))
+    columns = base_chart.mark_bar().encode(
+        y=y, color=alt.Color("verdict:N", title=None, scale=scale, legend=legend(present))
+    )
+    unity = alt.Chart(data([{"one": 1.0}])).mark_rule(color=INK, strokeWidth=1).encode(y="one:Q")
+    layers = [columns, unity, *error_bars(base_chart, rows), *_ratio_labels(base_chart, len(bars))]
+    return finished(independent_strokes(alt.layer(*layers)), height=GAINS_HEIGHT)
+
+
+def _ratio_labels(base: alt.Chart, bars: int) -> list[alt.Chart]:
+    """The ratios above the error bars, as long as they fit."""
+    if bars > LABELLED_BARS_MAX:
+        return []
+    placed = base.transform_calculate(top="isValid(datum.high) ? datum.high : datum.value")
+    return [placed.mark_text(dy=-9, fontSize=11, fontWeight=600, color=INK).encode(y="top:Q", text="label:N")]
+
+
+LINE_HEIGHT = 14
+ROW_HEIGHT = 66
+"""Up to four lines of text, so that a cell is narrow enough for narrow pages."""
+ADVICE_VERDICT_COLORS: dict[Verdict, str] = {
+    "faster": "#8fd19e",
+    "no difference": "#ffe08a",
+    "slower": "#f1a5a0",
+    "cannot tell": "#dfe3e8",
+}
+ADVICE: tuple[Verdict, ...] = ("faster", "no difference", "slower")
+"""Always in the legend."""
+
+
+def advice(cells: Sequence[JudgedBar]) -> Chart:
+    """A table in green, yellow and red, of kinds and blocks (``place``) by depth (``series``).
+
+    The text, lines with a slash between them, repeats the verdict for readers who cannot tell the colours apart.
+    """
+    rows = list(dict.fromkeys(cell.place for cell in cells))
+    base = alt.Chart(data([asdict(cell) | {"depth": int(cell.series)} for cell in cells])).encode(
+        x=alt.X("depth:O", title="Depth (operations in flight)", axis=alt.Axis(labelAngle=0, orient="top")),
+        y=alt.Y("place:N", sort=rows, title=None),
+    )
+    present = {cell.verdict for cell in cells}
+    colors = {name: color for name, color in ADVICE_VERDICT_COLORS.items() if name in ADVICE or name in present}
+    scale = alt.Scale(domain=list(colors), range=list(colors.values()))
+    boxes = base.mark_rect(stroke="white", strokeWidth=3).encode(
+        color=alt.Color("verdict:N", title=None, scale=scale, legend=legend())
+    )
+    # A text of several lines has its first line, not its middle, at the middle of the cell.
+    lines = max((cell.text.count("/") for cell in cells), default=0) + 1
+    above = -LINE_HEIGHT * (lines - 1) / 2
+    texts = base.mark_text(fontSize=11.5, color=INK, lineBreak="/", lineHeight=LINE_HEIGHT, dy=above).encode(
+        text="text:N"
+    )
+    return finished(alt.layer(boxes, texts), height=ROW_HEIGHT * len(rows))
+
+
+CHANGE_HEIGHT = 30
+ROWS_HEIGHT_MIN = 90
+HISTORY_HEIGHT = 240
+LABEL_WIDTH = 320
+"""Pixels for the names of points."""
+
+
+def changes(found: Sequence[JudgedBar], margin_percent: float) -> Chart:
+    """A dot for each change with its interval; dashed lines are at the margin, and the solid one at no change."""
+    present = [name for name in VERDICT_COLORS if name in {one.verdict for one in found}]
+    scale = alt.Scale(domain=present, range=[VERDICT_COLORS[name] for name in present])
+    points = list(dict.fromkeys(one.place for one in found))
+    ends = [value for one in found for value in (one.value, one.low, one.high) if value is not None]
+    reach = 1.1 * max([margin_percent, *map(abs, ends)])
+    base = alt.Chart(data([asdict(one) for one in found])).encode(
+        y=alt.Y("place:N", sort=points, title=None, axis=alt.Axis(labelLimit=LABEL_WIDTH)),
+        tooltip=[alt.Tooltip("place:N", title="point"), alt.Tooltip("text:N", title="change")],
+    )
+    x = alt.Scale(domain=[max(-100.0, -reach), reach], nice=False)
+    title = alt.Axis(labelExpr="format(datum.value, '+') + ' %'", tickCount=8)
+    rule = base.transform_filter("isValid(datum.low) && isValid(datum.high)").mark_rule(strokeWidth=1.5, color=INK)
+    bars = rule.encode(x=alt.X("low:Q", scale=x, axis=title, title="Change"), x2="high:Q")
+    dots = base.mark_circle(size=110, opacity=1, stroke=INK, strokeWidth=1).encode(
+        x=alt.X("value:Q", scale=x), color=alt.Color("verdict:N", title=None, scale=scale, legend=legend(present))
+    )
+    lines = [
+        alt.Chart(data([{"at": at}])).mark_rule(color=color, strokeWidth=1, strokeDash=dash).encode(x="at:Q")
+        for at, color, dash in (
+            (0.0, INK, [1, 0]),
+            (margin_percent, MUTED, [4, 4]),
+            (-100 * margin_percent / (100 + margin_percent), MUTED, [4, 4]),
+        )
+    ]
+    return finished(alt.layer(bars, *lines, dots), height=max(ROWS_HEIGHT_MIN, CHANGE_HEIGHT * len(points)))
+
+
+class HistoryDot(msgspec.Struct, frozen=True):
+    """A figure of one run."""
+
+    number: int
+    """Place of the run, from 1."""
+    value: float
+    low: float | None
+    high: float | None
+    text: str
+    """The run and its figure."""
+
+
+Line = tuple[int, int, float, float]
+"""A straight line between two runs: the first, the last, and the value at each."""
+
+
+def history(dots: Sequence[HistoryDot], levels: Sequence[Line], unit: str) -> Chart:
+    """The figure of each run with its interval, its levels, and a dashed line at each change."""
+    base = alt.Chart(data([asdict(dot) for dot in dots])).encode(
+        x=alt.X(
+            "number:Q", title="Run", axis=alt.Axis(tickMinStep=1, format="d"), scale=alt.Scale(nice=False, zero=False)
+        )
+    )
+    top = 1.1 * max([*(dot.high or dot.value for dot in dots), *(dot.value for dot in dots)])
+    y = alt.Scale(domain=[0, top])
+    layers = [
+        base.transform_filter("isValid(datum.low) && isValid(datum.high)")
+        .mark_rule(color=MUTED, strokeWidth=1.5)
+        .encode(y=alt.Y("low:Q", scale=y, title=unit), y2="high:Q"),
+        base.mark_circle(size=60, opacity=1, color=SERIES_COLORS[0]).encode(
+            y=alt.Y("value:Q", scale=y, title=unit), tooltip=alt.Tooltip("text:N", title="run")
+        ),
+    ]
+    lines = [dict(zip(("first", "last", "start", "end"), level, strict=True)) for level in levels]
+    layers.append(
+        alt.Chart(data(lines))
+        .mark_rule(color=INK, strokeWidth=2)
+        .encode(x="first:Q", x2="last:Q", y=alt.Y("start:Q", scale=y), y2="end:Q")
+    )
+    if marks := [{"at": first - 0.5} for first, *_ in levels[1:]]:
+        dashed = alt.Chart(data(marks)).mark_rule(color="#D55E00", strokeDash=[5, 4], strokeWidth=1.5)
+        layers.append(dashed.encode(x="at:Q"))
+    return finished(alt.layer(*layers), height=HISTORY_HEIGHT)
