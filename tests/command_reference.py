@@ -104,13 +104,7 @@ def _help(one: App, name: str, shared: Set[Row]) -> str:
     rows = _rows(one)
     others = ", ".join(f"`{row.name}`" for row in rows if row in shared)
     also = f"[Shared](#shared-options): {others}" if others else ""
-    parts = [
-        f"### {name}",
-        f"`{line}`",
-        description,
-        _listed(row for row in rows if row not in shared),
-        also,
-    ]
+    parts = [f"### {name}", f"`{line}`", description, _listed(row for row in rows if row not in shared), also]
     return "\n\n".join(part for part in (*parts, f"Example: `{example[1]}`" if example else "") if part)
 
 

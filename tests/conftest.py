@@ -158,12 +158,7 @@ def kernel_nfs() -> KernelNfs:
 
 
 def _run_in_guest(
-    server: Server,
-    command: str,
-    *,
-    options: str = "vers=3",
-    programs: Sequence[str] = (),
-    timeout_seconds: float = 90,
+    server: Server, command: str, *, options: str = "vers=3", programs: Sequence[str] = (), timeout_seconds: float = 90
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         servers.guest_command(server, command, options, timeout_seconds, programs),

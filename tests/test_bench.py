@@ -33,11 +33,7 @@ def test_output_of_fio_is_parsed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("comparison", "sides"),
-    [
-        ("null", ["fio", "iocurve"]),
-        ("uring", ["fio", "iocurve", "fio, registered"]),
-    ],
+    ("comparison", "sides"), [("null", ["fio", "iocurve"]), ("uring", ["fio", "iocurve", "fio, registered"])]
 )
 def test_iocurve_is_compared_with_fio(tmp_path: Path, comparison: str, sides: list[str]) -> None:
     if shutil.which("fio") is None:

@@ -39,9 +39,7 @@ def point(name: str, depth: int, latency_us: int, *, rates: tuple[int, ...] = (1
     ]
     values = {value * latency_us * US // 1000: sum(rates) // 1000 for value in range(1, 1001)}
     worker = synthetic.worker_outcome(
-        {"read": synthetic.kind(values, 4096, errors=errors)},
-        window_ns=(0, len(rates) * SECOND_NS),
-        intervals=seconds,
+        {"read": synthetic.kind(values, 4096, errors=errors)}, window_ns=(0, len(rates) * SECOND_NS), intervals=seconds
     )
     return Point(
         name=name,

@@ -1,28 +1,48 @@
-"""Several clients on one machine: each with its own address and its own bandwidth."""
+"""Several clients on one machine, each with its own address; limits of each load client and of all together."""
 
 from __future__ import annotations
 
+import io
 import json
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from bench.servers import Server
 from bench.servers import volume as serve
-from data.synthetic import capped
-from goldens import data, present
-from iocurve.analysis.limits import limit_of
+from data import synthetic
+from data.synthetic import capped, kind, outcome, plan, worker_outcome, worker_plan
+from goldens import data, matches, present
+from iocurve.analysis import read
+from iocurve.analysis.client_limits import client_verdicts, fairness_of
+from iocurve.analysis.limits import limit_of, verdict_of, with_verdicts, without_verdicts
+from iocurve.cli.commands import run
 from iocurve.engine import plan as planned
 from iocurve.engine.outcome import Outcome, WorkerOutcome
+from iocurve.engine.plan import NfsEngine
 from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.measure import local
 from iocurve.measure.scenario import runner
 from iocurve.measure.scenario.cases import Cases
 from iocurve.measure.scenario.document import load
+from iocurve.report.conditions import conditions
+from iocurve.report.figures import shared
 from iocurve.report.progress import NoView
-from iocurve.result.document import Point, TargetFacts
+from iocurve.report.table import clients_table
+from iocurve.result.document import (
+    ClientOutcome,
+    ClusterFacts,
+    Fairness,
+    IdleCost,
+    Limit,
+    MachineUse,
+    Point,
+    Result,
+    TargetFacts,
+)
 from iocurve.result.summary import Totals, summarise
 from iocurve.targets import opened_target as place
 from iocurve.targets import target as targets
@@ -160,3 +180,163 @@ def test_the_system_chooses_the_address_of_a_single_client(tmp_path: Path) -> No
     with place.opened(targets.parse("nfs://127.0.0.1/a")) as there:
         (case,) = Cases(scenario, scenario.full, {"volume": there}, "tag").all()
     assert [section.target.nfs_source for section in case.job.sections] == [None, None]
+
+
+# ---- limits of clients
+
+
+BLOCK = 64 * 1024
+FREE = TargetFacts(kind="nfs", address="nfs://server/vol")
+BUSY = MachineUse(busy_share=0.97, cpus=2)
+IDLE = MachineUse(busy_share=0.2, cpus=2)
+OWN_CPU = "all 2 processors of the client more than 95% busy"
+
+
+def client(number: int, machine: MachineUse = IDLE) -> ClientOutcome:
+    """``vm1``, ``vm2``, … on separate machines."""
+    name = f"vm{number + 1}"
+    host = synthetic.HOST.replace(hostname=name)
+    return ClientOutcome(client=number, name=name, host=host, state="finished", machine=machine)
+
+
+def at(*clients: tuple[int, MachineUse], depth: int = 1000, kinds: str = "read") -> Point:
+    """One second of 64 KiB blocks of 1 ms on each client: the number of blocks, and the use of its machine."""
+    workers = []
+    for number in range(len(clients)):
+        worker = worker_plan([(kinds, 100)], block_bytes=BLOCK, depth=depth, nconnect=1)
+        assert isinstance(worker.engine, NfsEngine)
+        engine = NfsEngine(mount=worker.engine.mount.replace(source=None))
+        workers.append(worker.replace(client=number, engine=engine))
+    outcomes = [
+        worker_outcome({kinds: kind({1_000_000: blocks}, BLOCK)}, number=number)
+        for number, (blocks, _) in enumerate(clients)
+    ]
+    found = tuple(client(number, machine) for number, (_, machine) in enumerate(clients))
+    machine = max((machine for _, machine in clients), key=lambda one: one.busy_share)
+    return Point(
+        name="p", family="f", axes={}, plan=plan(workers), outcome=outcome(*outcomes), machine=machine, clients=found
+    )
+
+
+def group_and_clients(point: Point, target: TargetFacts) -> tuple[Limit, list[tuple[str, str]]]:
+    verdict = present(verdict_of(point, target))
+    return verdict, [(one.limit.code, one.limit.text) for one in client_verdicts(point, target)]
+
+
+def test_one_client_of_three_is_limited_by_its_processors() -> None:
+    verdict, each = group_and_clients(at((100, IDLE), (50, BUSY), (100, IDLE)), FREE)
+    unknown = ("unknown", "the figures do not tell")
+    assert each == [unknown, ("client_cpu", OWN_CPU), unknown]
+    assert (verdict.code, verdict.short_name, verdict.confidence) == ("client_cpu", "client's CPU", "possible")
+    assert verdict.text == f"client 2 of 3 (vm2): {OWN_CPU}"
+    assert verdict.evidence == ("the others: 2 of 3 clients: cannot tell",)
+    assert verdict.next_step.startswith("iocurve why --confirm")
+
+
+def test_all_clients_limited_by_their_processors_limit_the_group() -> None:
+    verdict, each = group_and_clients(at(*[(50, BUSY)] * 5), FREE)
+    assert each == [("client_cpu", OWN_CPU)] * 5
+    assert (verdict.text, verdict.confidence) == (f"all 5 clients: {OWN_CPU}", "likely")
+    assert verdict.evidence[-1] == "2 more clients: 2 of 5 clients: client's CPU"
+    alone, _ = group_and_clients(at((50, BUSY)), FREE)
+    assert alone.text == OWN_CPU
+
+
+def test_the_volume_s_limit_is_that_of_every_client_that_has_none_of_its_own() -> None:
+    third = 8192 // 3
+    verdict, each = group_and_clients(at((third, IDLE), (third, BUSY), (third + 1, IDLE)), synthetic.VOLUME)
+    cap = "at the volume's limit of 512 MiB/s (ultra, 4 TiB)"
+    assert (verdict.code, verdict.text, verdict.confidence) == ("volume_throughput", cap, "certain")
+    common = ("volume_throughput", f"{cap}, which 3 clients share")
+    assert each == [common, ("client_cpu", OWN_CPU), common]
+    assert verdict.evidence[-1] == f"client 2 of 3 (vm2): {OWN_CPU}"
+    quiet, _ = group_and_clients(at((third, IDLE), (third, IDLE), (third + 1, IDLE)), synthetic.VOLUME)
+    assert quiet.evidence[-1] == "no client is limited by itself"
+
+
+def test_clients_on_machines_of_their_own_each_have_an_egress() -> None:
+    target = capped(FREE, client_bandwidth_write_bytes_per_s=10 * MIB)
+    verdict, each = group_and_clients(at((160, IDLE), (80, IDLE), (160, IDLE), kinds="write"), target)
+    assert verdict.text == "2 of 3 clients at the egress of 10 MiB/s that a client has for writes"
+    assert [code for code, _ in each] == ["client_egress", "unknown", "client_egress"]
+    assert each[0][1] == "the client at the egress of 10 MiB/s that a client has for writes"
+    both = capped(FREE, client_bandwidth_write_bytes_per_s=10 * MIB, throughput_bytes_per_s=25 * MIB)
+    verdict, _ = group_and_clients(at((160, IDLE), (80, IDLE), (160, IDLE), kinds="write"), both)
+    assert verdict.code == "volume_throughput"
+    assert "the egress of 3 clients together is 30 MiB/s, 10 each" in verdict.evidence
+
+
+def test_a_depth_that_is_in_flight_is_a_client_s_limit_only_where_none_is_shared() -> None:
+    verdict, each = group_and_clients(at((950, IDLE), (950, IDLE), depth=1), FREE)
+    assert (verdict.code, [code for code, _ in each]) == ("depth", ["depth", "depth"])
+    volume = capped(FREE, throughput_bytes_per_s=1900 * BLOCK)
+    verdict, each = group_and_clients(at((950, IDLE), (950, IDLE), depth=1), volume)
+    assert (verdict.code, [code for code, _ in each]) == ("volume_throughput", ["volume_throughput"] * 2)
+
+
+def test_a_client_that_measured_nothing_has_no_verdict() -> None:
+    point = at((100, IDLE), (0, IDLE))
+    assert [one.number for one in client_verdicts(point, FREE)] == [1]
+    [judged] = with_verdicts(synthetic.result([point], target=FREE)).points
+    assert [one.limit is None for one in judged.clients] == [False, True]
+    assert without_verdicts(judged) == point
+
+
+def test_fairness_names_the_slowest_and_the_fastest_client() -> None:
+    point = at((100, IDLE), (50, IDLE), (100, IDLE))
+    expected = Fairness(
+        rate="bytes_per_s",
+        jain_index=250**2 / (3 * 22_500),
+        slowest=1,
+        slowest_rate=50.0 * BLOCK,
+        fastest=0,
+        fastest_rate=100.0 * BLOCK,
+    )
+    assert fairness_of(point) == expected
+    [judged] = with_verdicts(synthetic.result([point], target=FREE)).points
+    assert judged.fairness == expected
+    lost = point.clients[1].replace(state="lost")
+    without = present(fairness_of(point.replace(clients=(point.clients[0], lost, point.clients[2]))))
+    assert (without.jain_index, without.slowest) == (1.0, 0)
+    assert fairness_of(point.replace(clients=())) is None
+
+
+def document() -> Result:
+    point = at((100, IDLE), (50, BUSY), (100, IDLE))
+    idle = IdleCost(
+        client="vm1", seconds=1.0, daemon_share=0.005, daemon_processors=(0,), longest_gap_ns=310_000, gap_share=0.004
+    )
+    cluster = ClusterFacts(framework="Ray 2.0", idle=(idle, idle.replace(client="vm2", longest_gap_ns=90_000)))
+    return with_verdicts(synthetic.result([point], target=FREE).replace(cluster=cluster))
+
+
+def test_verdicts_and_fairness_are_in_table_report_and_answers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = document()
+    limited = "client 2 of 3: client's CPU; 2 of 3 clients: cannot tell"
+    table = clients_table(result)
+    out = Console(file=io.StringIO(), width=150, color_system=None)
+    assert table is not None
+    out.print(table)
+    assert isinstance(out.file, io.StringIO)
+    assert out.file.getvalue().split("\n")[1].split("  ")[0] == "p"
+    for cell in ("3 of 3", "vm2: 3.1 MiB/s", "vm1: 6.2 MiB/s", "0.926", limited):
+        assert cell in out.file.getvalue()
+    group, each = shared(read(result))
+    assert group.table.rows == (("p", "vm2: 3.1 MiB/s", "vm1: 6.2 MiB/s", limited, "3 of 3", "250", "15.6", "0.926"),)
+    assert [(row[1], row[-1]) for row in each.table.rows] == [
+        ("vm1", "cannot tell"),
+        ("vm2", "client's CPU (likely)"),
+        ("vm3", "cannot tell"),
+    ]
+    assert clients_table(synthetic.envelope()) is None
+    result.write(tmp_path / "result.json")
+    assert Result.read(tmp_path / "result.json") == result
+    assert run(["why", str(tmp_path)]) == 0
+    assert f"  client 2 of 3 (vm2): client's CPU (likely): {OWN_CPU}" in capsys.readouterr().out.splitlines()
+
+
+def test_conditions_tell_the_cost_of_the_cluster() -> None:
+    matches("client_limits/conditions_tell_the_cost_of_the_cluster", conditions(document())["Cluster"])
+    assert "Cluster" not in conditions(synthetic.envelope())

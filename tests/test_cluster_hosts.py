@@ -84,10 +84,7 @@ def test_a_keeper_unpacks_nothing_outside_of_its_packages(
 
 @pytest.mark.slow
 def test_a_keeper_starts_its_node_again_and_leaves_nothing(tmp_path: Path) -> None:
-    environment = os.environ | {
-        "XDG_CACHE_HOME": str(tmp_path),
-        "SSH_CONNECTION": "a 1 b 2",
-    }
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "SSH_CONNECTION": "a 1 b 2"}
     pids = tmp_path / "pids"
     node = f"import os, time\ndef main():\n    print(os.getpid(), file=open({str(pids)!r}, 'a'))\n    time.sleep(60)\n"
     packages = io.BytesIO()

@@ -373,10 +373,7 @@ def test_two_targets_are_a_scenario_of_one_load() -> None:
 
 
 @settings(max_examples=30, deadline=None)
-@given(
-    st.lists(st.tuples(st.floats(10, 1e5), st.floats(10, 1e5)), min_size=3, max_size=8),
-    st.integers(1, 100_000),
-)
+@given(st.lists(st.tuples(st.floats(10, 1e5), st.floats(10, 1e5)), min_size=3, max_size=8), st.integers(1, 100_000))
 def test_a_row_of_turns_cannot_contradict_itself(rates: list[tuple[float, float]], merged: int) -> None:
     """The columns are of the turns, as the change is, whatever the merged values of the points are."""
     points = []

@@ -91,10 +91,7 @@ def test_the_burst_duration_can_be_set() -> None:
     of_vm = IoBurst(iops=16_000, bytes_per_s=400 * MB, duration_ns=10 * SECOND_NS)
     assert bursts("") == [of_disk, None]
     assert bursts("&burst=0") == [None, None]
-    assert bursts("&burst=2s&vm=d8ds_v4&vm-burst=10s") == [
-        of_disk.replace(duration_ns=2 * SECOND_NS),
-        of_vm,
-    ]
+    assert bursts("&burst=2s&vm=d8ds_v4&vm-burst=10s") == [of_disk.replace(duration_ns=2 * SECOND_NS), of_vm]
 
 
 @cases("targets/disk_errors")

@@ -1,20 +1,30 @@
-"""XML profiles: read as DiskSpd reads them, written so that they are the same when they are read again."""
+"""DiskSpd's profiles, distributions, refused command lines, and outputs as public scripts read them."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from diskspd_stats import BUSY, ONE_PROCESSOR, START, did, row, stats
 from fio_machine import HeldMachine
-from goldens import cases, data, matches
-from iocurve.dialects.diskspd.command import read_command
+from goldens import cases, data, matches, present
+from iocurve.dialects.diskspd.command import ReadProfile, read_command
+from iocurve.dialects.diskspd.output.span_stats import SpanStats, TargetStats
+from iocurve.dialects.diskspd.output.text import results_text
+from iocurve.dialects.diskspd.output.xml import results_xml
+from iocurve.dialects.diskspd.read import values
+from iocurve.dialects.diskspd.read.distribution import OffsetZone, aligned_bytes, shares, zones_of
 from iocurve.dialects.diskspd.read.parse import parse
-from iocurve.dialects.diskspd.read.profile import Profile
+from iocurve.dialects.diskspd.read.profile import Profile, TargetParameters, TimeSpan
 from iocurve.dialects.diskspd.read.profile_xml import profile_xml, read_profile
-from iocurve.foundation.errors import DialectError
+from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, DialectError, PlanError
+from iocurve.foundation.units import MIB
 from iocurve.job.resolve.machine import PathKind
 
 
@@ -138,3 +148,272 @@ def test_what_later_versions_of_the_schema_have_is_refused_by_name(tmp_path: Pat
         "unknown element <IoRing>",
         "unknown element <BufferSeparation>",
     ]
+
+
+# ---- distributions
+
+
+KIB, GIB = 1 << 10, 1 << 30
+
+
+def zones(text: str, region: int) -> list[tuple[int, int, int]]:
+    target = TargetParameters(block_bytes=4 * KIB, random_percent=100)
+    target.set_spans(*values.distribution(text, target.block_bytes))
+    return [(zone.io_percent, zone.start, zone.length) for zone in zones_of(target, region)]
+
+
+@cases("diskspd/percentages")
+def test_percentages_begin_where_operations_can(text: str, expected: list[tuple[int, int, int]]) -> None:
+    assert zones(text, 100 * KIB) == [(share, start * KIB, length * KIB) for share, start, length in expected]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("abs10/1G:10/1G:0/100G", [(10, 0, 1), (10, 1, 1), (80, 102, 98)]),
+        ("abs10/1G:10/1G:0/100G:80/1T", [(10, 0, 1), (10, 1, 1), (80, 102, 98)]),
+        ("abs10/100G:10/100G", [(10, 0, 100), (10, 100, 100)]),
+        ("abs10/100G:10/200G", [(10, 0, 100), (10, 100, 100)]),
+    ],
+)
+def test_sizes_end_with_the_target(text: str, expected: list[tuple[int, int, int]]) -> None:
+    assert zones(text, 200 * GIB) == [(share, start * GIB, length * GIB) for share, start, length in expected]
+
+
+def test_what_a_small_target_leaves_of_a_distribution_is_scaled_up() -> None:
+    target = TargetParameters(block_bytes=4 * KIB, random_percent=100)
+    target.set_spans(*values.distribution("abs10/100G:30/100G", 4 * KIB))
+    assert shares(zones_of(target, 200 * GIB)) == [25, 75]
+
+
+def test_parts_too_small_for_an_offset_keep_their_operations() -> None:
+    # 1 % of eight sectors holds no offset: three such parts in a row, without operations in the first.
+    target = TargetParameters(block_bytes=4 * KIB, alignment_bytes=512, random_percent=100)
+    target.set_spans(*values.distribution("pct0/1:1/1:1/1", 4 * KIB))
+    assert zones_of(target, 4 * KIB) == [OffsetZone(100, 0, 512)]
+
+
+@pytest.mark.slow
+@given(
+    st.lists(st.tuples(st.integers(0, 100), st.integers(1, 100)), min_size=1, max_size=8),
+    st.integers(4 * KIB, 2_000 * KIB),
+    st.sampled_from([512, 4 * KIB, 8 * KIB, 5000]),
+)
+def test_all_operations_go_to_zones_inside_the_target(parts: list[tuple[int, int]], region: int, step: int) -> None:
+    percent = place = 0
+    said = []
+    for share, length in parts:
+        share, length = min(share, 100 - percent), min(length, 100 - place)
+        if not length:
+            break
+        percent, place = percent + share, place + length
+        said.append(f"{share}/{length}")
+    if place == 100 and percent < 100:
+        said[-1] = f"{int(said[-1].partition('/')[0]) + 100 - percent}/{said[-1].partition('/')[2]}"
+    target = TargetParameters(block_bytes=4 * KIB, alignment_bytes=step, random_percent=100)
+    target.set_spans(*values.distribution("pct" + ":".join(said), 4 * KIB))
+    found = zones_of(target, region)
+    assert sum(zone.io_percent for zone in found) == 100
+    ends = [0]
+    for zone in found:
+        assert zone.start >= ends[-1]
+        assert zone.start % step == 0
+        ends.append(zone.end)
+    assert ends[-1] <= aligned_bytes(target, region)
+
+
+# ---- errors
+
+
+MACHINE = HeldMachine(
+    paths={"/d/f": ("file", 1 << 20), "/d/empty": ("file", 0), "/dev/sdx": ("block", 1 << 30)},
+    directories=frozenset({"/d", "/d/directory"}),
+)
+
+
+def attempt(line: str) -> ReadProfile:
+    return read_command(shlex.split(line), cwd=Path("/d"), machine=MACHINE)
+
+
+def errors(line: str) -> list[Diagnostic]:
+    with pytest.raises((DialectError, PlanError)) as caught:
+        attempt(line)
+    return list(caught.value.errors)
+
+
+@cases("diskspd/refused")
+def test_what_diskspd_refuses_is_refused_by_name(line: str, argument: int, part: str) -> None:
+    found = errors(line)
+    assert any(part in str(error) for error in found), found
+    error = next(error for error in found if part in str(error))
+    assert error.where is not None
+    assert (error.where.source, error.where.line) == (COMMAND_LINE, argument)
+
+
+@cases("diskspd/mapped")
+def test_targets_are_mapped(options: str, targets: str, expected: list[str]) -> None:
+    spans = attempt(f"{options} -c1M -w100 -d1 {targets}").spans
+    assert [path for section in spans[0].job.sections for path in section.files.paths] == expected
+
+
+def test_a_mapping_that_matches_nothing_is_an_error() -> None:
+    (error,) = errors("--map-target G:=/d/x f")
+    assert str(error) == "command line, argument 1: --map-target G:=… matches no target"
+    (error,) = errors(r"-d5 'C:\io\f.dat'")
+    assert error.hint == r"map it to a Linux path: --map-target 'C:\*=/data'"
+
+
+@pytest.mark.parametrize(("line", "same"), [("-Sds f", "-Suw f"), ("-Zz -w50 f", "-Z -w50 f"), ("-Zs f", "f")])
+def test_flags_of_diskspd_for_linux_are_read_as_diskspds(line: str, same: str) -> None:
+    ours, theirs = attempt(line), attempt(same)
+    assert [span.plan for span in ours.spans] == [span.plan for span in theirs.spans]
+    assert "for_linux" in [note.code for note in ours.notes]
+
+
+def test_all_errors_come_at_once_in_the_order_of_the_arguments() -> None:
+    assert [error.where.line for error in errors("-t0 -b4X -w200 -q -i5 f") if error.where] == [1, 2, 3, 4, 5]
+
+
+def test_values_behind_a_space_are_the_only_errors_of_their_line() -> None:
+    # As many write it who know other tools.
+    assert [error.where.line for error in errors("-c 1G -b 4K -t 2 -w 30 -L f") if error.where] == [1, 3, 5, 7]
+
+
+def test_without_a_target_there_is_nothing_to_do() -> None:
+    (error,) = errors("-b4K -d5")
+    assert error.text == "there is no target"
+
+
+@cases("diskspd/taken")
+def test_what_diskspd_takes_is_taken(line: str) -> None:
+    assert attempt(line).spans
+
+
+def test_a_size_in_blocks_counts_blocks_of_b_wherever_that_stands() -> None:
+    plan = attempt("-B2b -b8K f").spans[0].plan
+    assert plan.groups[0].workers[0].files[0].offset_bytes == 16384
+
+
+def test_a_seed_of_no_number_is_another_in_every_run_and_is_told() -> None:
+    prepared = attempt("-z -r f")
+    assert prepared.profile.time_spans[0].seed == MACHINE.seed
+
+
+def test_a_new_seed_in_every_run_repeats_no_offsets(tmp_path: Path) -> None:
+    def codes(*words: str) -> list[str]:
+        return [note.code for note in read_command([*words, "-r", "-c1m", "f.dat"], cwd=tmp_path).notes]
+
+    assert "offsets_repeat" in codes()
+    assert "offsets_repeat" in codes("-z7")
+    assert "offsets_repeat" not in codes("-z")
+
+
+# ---- public scripts
+
+
+SECONDS = 10.0
+SPAN = TimeSpan(
+    measure_latency=True,
+    measure_iops_deviation=True,
+    targets=[TargetParameters(path="a.dat", random_percent=100, block_bytes=8192, requests=4, write_percent=30)],
+)
+
+
+def thread() -> tuple[TargetStats]:
+    kinds = {"read": did(512, 4 * MIB, *range(1, 101)), "write": did(256, 2 * MIB, 2, 4)}
+    return (stats(row("a.dat"), kinds, [(40, 25), (60, 25)] * 5),)
+
+
+FIGURES = [(SpanStats(SECONDS, (thread(), thread())), BUSY)]
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    return results_text(Profile(time_spans=[SPAN]), ONE_PROCESSOR, START, FIGURES).splitlines()
+
+
+@pytest.fixture
+def results() -> ElementTree.Element:
+    return ElementTree.fromstring(results_xml(Profile(time_spans=[SPAN]), ONE_PROCESSOR, START, FIGURES))
+
+
+def number(element: ElementTree.Element, path: str) -> float:
+    return float(element.findtext(path) or "nothing")
+
+
+def test_the_loop_of_the_tutorials_prints_rates_latency_and_processors(lines: list[str]) -> None:
+    total = next(line for line in lines if line.startswith("total:")).split("|")
+    average = next(line for line in lines if line.startswith("avg.")).split("|")
+    matches(
+        "diskspd_readers/the_loop_of_the_tutorials_prints_rates",
+        [cell.strip() for cell in (total[3], total[2], total[4], average[1])],
+    )
+
+
+def test_virtual_client_finds_each_section_once_and_its_table(lines: list[str]) -> None:
+    text = "\n".join(line for line in lines if not re.search("--", line)).replace("total:", "total|")
+    parts = [part.strip().split("\n") for part in re.split(r"\n\s*\n", text) if part.strip()]
+    titles = [part[0].strip() for part in parts]
+    assert len(titles) == len(set(titles))
+    tables = {part[0].strip(): [re.split(r" *\| *", line.strip()) for line in part[1:]] for part in parts}
+    processors = tables["CPU |  Usage |  User  | Kernel |  Idle"]
+    assert processors == [
+        ["0", "55.00%", "30.00%", "25.00%", "45.00%"],
+        ["avg.", "55.00%", "30.00%", "25.00%", "45.00%"],
+    ]
+    columns = ["thread", "bytes", "I/Os", "MiB/s", "I/O per s", "AvgLat", "IopsStdDev", "LatStdDev", "file"]
+    for title, total in {
+        "Total IO": ["total", "12582912", "1536", "1.20", "153.60", "49.569", "20.00", "29.331"],
+        "Read IO": ["total", "8388608", "1024", "0.80", "102.40", "50.500", "20.00", "28.866"],
+        "Write IO": ["total", "4194304", "512", "0.40", "51.20", "3.000", "0.00", "1.000"],
+    }.items():
+        header, *rows = tables[title]
+        assert header == columns
+        assert [cells[0] for cells in rows[:-1]] == ["0", "1"]
+        assert rows[-1] == total
+    assert tables["Total latency distribution:"][0] == ["%-ile", "Read (ms)", "Write (ms)", "Total (ms)"]
+    names = "min 25th 50th 75th 90th 95th 99th 3-nines 4-nines 5-nines 6-nines 7-nines 8-nines 9-nines max"
+    assert [cells[0] for cells in tables["Total latency distribution:"][1:]] == names.split()
+
+
+def test_process_diskspd_adds_up_threads_and_finds_percentiles_by_name(results: ElementTree.Element) -> None:
+    targets = results.findall("TimeSpan/Thread/Target")
+    sums = {name: sum(number(target, name) for target in targets) for name in ("ReadCount", "WriteBytes")}
+    assert sums == {"ReadCount": 1024, "WriteBytes": 4 * MIB}
+    assert number(results, "TimeSpan/TestTimeSeconds") == SECONDS
+    assert number(results, "TimeSpan/Iops/ReadIopsStdDev") == 20
+    assert max(float(use.text or "") for use in results.findall("TimeSpan/CpuUtilization/CPU/KernelPercent")) == 25
+    said = present(results.find("Profile/TimeSpans/TimeSpan/Targets/Target"))
+    assert [said.findtext(name) for name in ("Random", "WriteRatio", "RequestCount", "BlockSize", "StrideSize")] == [
+        *("8192", "30", "4", "8192", None)
+    ]
+    by_name = {bucket.findtext("Percentile"): bucket for bucket in results.findall("TimeSpan/Latency/Bucket")}
+    wanted = ("25", "50", "75", "90", "95", "99", "99.9", "99.99", "99.999", "100")
+    read = [number(by_name[name], "ReadMilliseconds") for name in wanted]
+    assert read == pytest.approx([25, 50, 75, 90, 95, 99, 100, 100, 100, 100], rel=1e-3)
+    assert number(by_name["100"], "WriteMilliseconds") == 4
+
+
+def test_vmfleet_takes_the_nth_bucket_for_the_nth_percentile(results: ElementTree.Element) -> None:
+    found = results.findall("TimeSpan/Latency/Bucket")
+    assert [found[percent].findtext("Percentile") for percent in (0, 50, 90, 99)] == ["0", "50", "90", "99"]
+    assert number(results, "TimeSpan/Latency/AverageWriteMilliseconds") == 3
+
+
+def test_perfkitbenchmarker_adds_every_number_of_a_thread(results: ElementTree.Element) -> None:
+    sums: dict[str, int] = {}
+    for target in results.findall("TimeSpan/Thread/Target"):
+        for child in target:
+            # It asks for no intervals (-D) and no distribution.
+            if child.tag not in ("Path", "FileSize", "Iops") and "latency" not in child.tag.lower():
+                sums[child.tag] = sums.get(child.tag, 0) + int(child.text or "")
+    matches("diskspd_readers/perfkitbenchmarker_adds_every_number", sums)
+    for use in [*results.findall("TimeSpan/CpuUtilization/CPU"), *results.findall("TimeSpan/CpuUtilization/Average")]:
+        assert [number(use, f"{name}Percent") for name in ("Usage", "User", "Kernel", "Idle")] == [55, 30, 25, 45]
+    assert all(bucket.findtext("TotalMilliseconds") for bucket in results.findall("TimeSpan/Latency/Bucket"))
+
+
+def test_mars_clouds_wants_all_attributes_of_an_interval(results: ElementTree.Element) -> None:
+    first, second = results.findall("TimeSpan/Iops/Bucket")[:2]
+    matches("diskspd_readers/mars_clouds_wants_all_attributes", first.attrib)
+    assert (second.attrib["SampleMillisecond"], second.attrib["Read"]) == ("2000", "120")

@@ -85,19 +85,13 @@ SEQUENTIAL = READ.replace(random_percent=0)
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        (
-            {"rate": plan.Rate(unit="operations", count=1, per_ns=2 * SECOND_NS)},
-            "rate 0.5 operations/s per job, 0.5/s",
-        ),
+        ({"rate": plan.Rate(unit="operations", count=1, per_ns=2 * SECOND_NS)}, "rate 0.5 operations/s per job, 0.5/s"),
         (
             {"rate": plan.Rate(unit="bytes", count=MIB, per_ns=SECOND_NS, arrivals="poisson")},
             "rate operations 1 MiB/s per job, 1 MiB/s in all, Poisson arrivals",
         ),
         ({"operations": (READ, WRITE)}, "job: 50 % 4 KiB random reads and 50 % 4 KiB random writes"),
-        (
-            {"operations": (READ.replace(random_percent=30),)},
-            "job: 4 KiB reads (30 % random)",
-        ),
+        ({"operations": (READ.replace(random_percent=30),)}, "job: 4 KiB reads (30 % random)"),
         (
             {"operations": (TRIM, WRITE), "access": plan.Access(position="identical")},
             "job: 4 KiB random trims, each followed by a write of the same block",

@@ -1,8 +1,9 @@
-"""fio's log files: exact lines from SYNTHETIC records, and the form that fio itself writes."""
+"""fio's logs, terse lines and traces: exact lines from SYNTHETIC records, and what of a trace is replayed."""
 
 from __future__ import annotations
 
 import base64
+import json
 import shutil
 import struct
 import subprocess
@@ -10,12 +11,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from data import synthetic
+from goldens import cases, data
 from iocurve._native import Histogram
+from iocurve.dialects.fio.command import prepare, read_command
+from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.output import logs
+from iocurve.dialects.fio.output.formats import render, render_json
+from iocurve.dialects.fio.output.job_stats import BINS, bin_index, bin_middle_ns
+from iocurve.dialects.fio.output.terse import render as render_terse
+from iocurve.dialects.fio.read.iolog import ReplayOptions, read
+from iocurve.engine import plan
 from iocurve.engine.outcome import LogOutcome, WorkerOutcome
-from test_fio_output import fio, measured
+from iocurve.foundation.errors import DialectError, PlanError
+from iocurve.job.explain import load_text
+from programs import status_of
+from test_fio_output import GROUPED, fio, fio_job, measured
 
 MS = 1_000_000
 
@@ -136,11 +150,7 @@ def test_latency_logs_are_of_slat_and_clat_where_it_was_taken_apart() -> None:
 def test_windows_have_the_largest_of_each_part() -> None:
     window_ns = 100 * MS
     log = log_of([(1000 * MS, "read", 4096, 70.0, 2)], window_ns=window_ns)
-    parts = {
-        "submission_ns": packed([20.0], "d"),
-        "submission_ns_max": packed([30]),
-        "completion_ns_max": packed([60]),
-    }
+    parts = {"submission_ns": packed([20.0], "d"), "submission_ns_max": packed([30]), "completion_ns_max": packed([60])}
     options = "--write_lat_log=x --log_avg_msec=100 --log_window_value=both"
     lines = written(options, worker(log.replace(**parts)))
     values = {name: lines[f"x_{name}.1.log"][0].split(", ")[1:3] for name in ("lat", "slat", "clat")}
@@ -172,3 +182,249 @@ def test_names_and_columns_are_those_of_fio(tmp_path: Path) -> None:
     assert (theirs.pop("x_slat.1.log"), ours.pop("x_slat.1.log")) == ([], [])
     for name, [line] in ours.items():
         assert len(line.split(", ")) == len(theirs[name][0].rstrip(", ").split(", ")), name
+
+
+# ---- terse lines and latency bins
+
+
+def terse(prepared: FioCommand) -> list[str]:
+    [line] = render_terse(prepared, measured(prepared, fio_job(0), fio_job(1))).splitlines()
+    return line.split(";")
+
+
+def test_the_fields_of_version_3() -> None:
+    fields = terse(fio(GROUPED))
+    assert fields[:5] == ["3", "fio-3.33", "a", "0", "0"]
+    reads, writes, rest = fields[5:46], fields[46:87], fields[87:]
+    assert reads[:4] == ["6400", "3200", "800", "2000"]
+    assert reads[4:8] == ["0", "0", "0.000000", "0.000000"]
+    assert reads[8:12] == ["0", "2500000", "3530.581250", "88324.129118"]
+    assert reads[12:15] == ["50.000000%=1", "99.900000%=2500000", "0%=0"]
+    assert reads[14:32] == ["0%=0"] * 18
+    assert reads[32:36] == reads[8:12]
+    assert reads[36:] == ["2400", "4000", "100.000000%", "3200.000000", "565.685425"]
+    assert writes[:4] == ["1600", "800", "200", "2000"]
+    assert rest[:5] == ["25.000000%", "50.000000%", "22", "0", "0"]
+    assert rest[5:12] == ["25.0%", "0.0%", "0.0%", "75.0%", "0.0%", "0.0%", "0.0%"]
+    # Latencies below a microsecond count in the first range.
+    assert rest[12:17] == ["40.00%", "0.00%", "0.00%", "0.00%", "20.00%"]
+    assert rest[17:] == [
+        *("30.00%", "0.00%", "0.00%", "0.00%", "0.00%"),
+        *("0.00%", "9.90%", "0.00%", "0.00%", "0.00%", "0.00%"),
+        *("0.00%", "0.00%", "0.00%", "0.00%", "0.00%", "0.10%"),
+        "mixed",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
+@pytest.mark.parametrize("version", [2, 3, 4, 5])
+def test_as_many_fields_as_fio_writes(version: int, tmp_path: Path) -> None:
+    options = f"{GROUPED} --terse-version={version} --output-format=terse"
+    arguments = options.replace("--runtime=2", "--runtime=1").split()
+    done = subprocess.run(["fio", *arguments], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=30)
+    theirs = done.stdout.strip().split(";")
+    ours = terse(fio(options))
+    # A disk under the directory has nine more.
+    assert len(theirs) - len(ours) in {0, 9}
+    assert (ours[0], ours[-1]) == (theirs[0], theirs[-1])
+
+
+def test_formats_follow_one_another_as_asked() -> None:
+    prepared = fio(f"{GROUPED} --output-format=terse,normal")
+    text = render(prepared, measured(prepared, fio_job(0), fio_job(1)))
+    assert text.startswith("3;fio-3.33;a;0;0;6400;")
+    assert text.count("\na: (g=0): rw=randrw") == 1
+    assert fio(f"{GROUPED} --minimal").output.formats == ("terse",)
+    assert fio(f"{GROUPED} --append-terse").output.formats == ("normal", "terse")
+
+
+def test_json_plus_has_the_bins_of_the_latencies() -> None:
+    prepared = fio(GROUPED)
+    document = json.loads(render_json(prepared, measured(prepared, fio_job(0, report_group=0)), with_bins=True))
+    read = document["jobs"][0]["read"]
+    assert read["clat_ns"]["bins"] == {"151": 100, "1496": 300, "89600": 300, "2998272": 99, "2499805184": 1}
+    assert "bins" not in read["lat_ns"]
+    assert "bins" not in json.loads(render_json(prepared, measured(prepared, fio_job(0))))["jobs"][0]["read"]["clat_ns"]
+
+
+@pytest.mark.parametrize(
+    ("value_ns", "number", "middle_ns"),
+    [(0, 0, 0), (127, 127, 127), (128, 128, 129), (255, 191, 255), (256, 192, 258), (15_700, 570, 15_680)],
+)
+def test_bins_and_their_middles(value_ns: int, number: int, middle_ns: int) -> None:
+    assert (bin_index(value_ns), bin_middle_ns(number)) == (number, middle_ns)
+
+
+@given(st.integers(0, BINS - 1))
+def test_the_middle_of_a_bin_is_in_it(number: int) -> None:
+    assert bin_index(bin_middle_ns(number)) == number
+
+
+@given(st.integers(0, 2**64))
+def test_a_bin_is_a_64th_of_a_power_of_two_wide_at_most(value_ns: int) -> None:
+    middle = bin_middle_ns(bin_index(min(value_ns, 2**34)))
+    assert abs(middle - min(value_ns, 2**34)) <= middle / 64
+
+
+def test_syncs_are_reported_on_their_own() -> None:
+    prepared = fio("--name=a --size=1m --rw=write --output-format=json,normal")
+    worker = synthetic.worker_outcome(
+        {
+            "write": synthetic.kind({20_000: 200}, 4096),
+            "fsync": synthetic.kind({150_000: 60}, 0),
+            "fdatasync": synthetic.kind({200_000: 3}, 0),
+            "fsync_at_end": synthetic.kind({900_000: 1}, 0),
+        }
+    )
+    document = json.loads(render_json(prepared, measured(prepared, worker)))
+    sync = document["jobs"][0]["sync"]
+    assert (sync["total_ios"], sync["lat_ns"]["N"], sync["lat_ns"]["max"]) == (60, 63, 200_000)
+    assert document["jobs"][0]["write"]["total_ios"] == 200
+    text = render(prepared, measured(prepared, worker))
+    assert "  fsync/fdatasync/sync_file_range:\n    sync (usec): min=150, max=200" in text
+    assert "issued rwts: total=0,200,0,60 short=0,0,0,0 dropped=0,0,0,0" in text
+
+
+def test_all_directions_as_one() -> None:
+    prepared = fio(f"{GROUPED} --unified_rw_reporting=1 --output-format=json,normal")
+    result = measured(prepared, fio_job(0), fio_job(1))
+    [job] = json.loads(render_json(prepared, result))["jobs"]
+    assert not {"read", "write", "trim"} & set(job)
+    assert (job["mixed"]["total_ios"], job["mixed"]["iops"], job["mixed"]["bw_mean"]) == (2000, 1000.0, 4000.0)
+    text = render(prepared, result)
+    assert "  mixed: IOPS=1000, BW=4000KiB/s (4096kB/s)(8000KiB/2000msec)" in text
+    assert "  MIXED: bw=4000KiB/s" in text
+    assert "READ: bw=" not in text
+    assert len(terse(prepared)) == len(terse(fio(GROUPED))) - 41
+
+
+def test_all_directions_as_one_and_apart() -> None:
+    prepared = fio(f"{GROUPED} --unified_rw_reporting=both")
+    [job] = json.loads(render_json(prepared, measured(prepared, fio_job(0), fio_job(1))))["jobs"]
+    totals = {kind: job[kind]["total_ios"] for kind in ("read", "write", "trim", "mixed")}
+    assert totals == {"read": 1600, "write": 400, "trim": 0, "mixed": 2000}
+
+
+# ---- traces
+
+
+READ, WRITE, FSYNC, FDATASYNC = 0, 1, 22, 23
+
+VERSION_2 = data("fio/iolog_2.log")
+VERSION_3 = data("fio/iolog_3.log")
+
+
+AS_IT_IS = ReplayOptions()
+
+
+def records(text: str, tmp_path: Path, options: ReplayOptions = AS_IT_IS) -> list[tuple[int, ...]]:
+    """Due time in ms, offset, bytes, file, kind."""
+    (tmp_path / "trace").write_text(text)
+    packed = Path(read(tmp_path / "trace", options).path).read_bytes()
+    return [(row[0] // MS, *row[1:]) for row in struct.iter_unpack("<QQIIIxxxx", packed)]
+
+
+def test_version_2_waits_until_times_since_the_start(tmp_path: Path) -> None:
+    assert records(VERSION_2, tmp_path) == [
+        (0, 0, 4096, 0, WRITE),
+        (300, 65536, 8192, 1, WRITE),
+        (300, 0, 0, 0, FSYNC),
+        (300, 0, 0, 1, FDATASYNC),
+        (300, 5000, 512, 0, READ),
+    ]
+
+
+def test_version_3_keeps_distances_and_goes_on_where_time_goes_back(tmp_path: Path) -> None:
+    """The first has none: the time before it is 0."""
+    assert records(VERSION_3, tmp_path) == [
+        (0, 0, 4096, 0, READ),
+        (20, 9000, 4096, 0, WRITE),
+        (20, 4096, 4096, 0, READ),
+        (50, 0, 0, 0, FSYNC),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (ReplayOptions(stalls=False), [(0, 0, 0), (0, 9000, 1), (0, 4096, 0), (0, 0, FSYNC)]),
+        (ReplayOptions(time_percent=50), [(0, 0, 0), (40, 9000, 1), (40, 4096, 0), (100, 0, FSYNC)]),
+        (ReplayOptions(scale=2, align_bytes=4096), [(0, 0, 0), (20, 4096, 1), (20, 0, 0), (50, 0, FSYNC)]),
+        # The time of what is left out is left out, too.
+        (ReplayOptions(skipped_actions=frozenset({"write", "sync"})), [(0, 0, 0), (0, 4096, 0)]),
+        (ReplayOptions(redirect="other"), [(0, 0, 0), (20, 9000, 1), (20, 4096, 0), (50, 0, FSYNC)]),
+    ],
+)
+def test_a_trace_is_replayed_as_it_is_said(
+    options: ReplayOptions, expected: list[tuple[int, ...]], tmp_path: Path
+) -> None:
+    assert [(row[0], row[1], row[4]) for row in records(VERSION_3, tmp_path, options)] == expected
+
+
+def test_lines_that_mean_nothing_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "trace").write_text(f"{VERSION_2}a jump 0 1\n\nc read 0 1\na read x 1\na read 0\na read 0 0\na what\n")
+    trace = read(tmp_path / "trace", ReplayOptions())
+    assert (trace.records, trace.skipped_lines, trace.first_skipped_line) == (5, 7, 13)
+
+
+def test_the_plan_has_the_kinds_sizes_and_files_of_the_trace(tmp_path: Path) -> None:
+    worker = prepared(VERSION_2, "--numjobs=2 --size=1m --fsync=4", tmp_path).plan.groups[0].workers[1]
+    assert [(file.path, file.bytes, file.layout) for file in worker.files] == [
+        (f"{tmp_path}/a", 73728, "create"),
+        (f"{tmp_path}/b", 73728, "create"),
+    ]
+    assert [operation.kind for operation in worker.operations] == ["read", "write", "fsync", "fdatasync"]
+    parts = (plan.BlockShare(bytes=4096, weight=1), plan.BlockShare(bytes=8192, weight=1))
+    assert worker.operations[1].blocks == plan.BlockSplit(parts=parts)
+    assert load_text(worker) == "5 operations of a trace (reads, writes, fsyncs, fdatasyncs), at the recorded times"
+    assert worker.replay is not None
+    assert (worker.replay.records, worker.replay.paced, worker.end.operations, worker.syncs) == (5, True, 5, ())
+
+
+def prepared(text: str, options: str, tmp_path: Path) -> FioCommand:
+    (tmp_path / "trace").write_text(text)
+    return read_command(["--name=r", "--read_iolog=trace", *options.split()], cwd=tmp_path, environment={})
+
+
+@cases("fio/iolog_errors")
+def test_what_cannot_be_replayed_is_told(text: str, options: str, error: str, tmp_path: Path) -> None:
+    with pytest.raises(DialectError) as caught:
+        prepared(text, options, tmp_path)
+    assert error in str(caught.value)
+
+
+def test_a_replay_is_no_job_file(tmp_path: Path) -> None:
+    (tmp_path / "trace").write_text(VERSION_2)
+    with pytest.raises(PlanError, match="a replayed trace"):
+        prepare(["--name=r", "--read_iolog=trace"], cwd=tmp_path).jobs()
+
+
+def test_options_of_a_replay_need_one(tmp_path: Path) -> None:
+    notes = read_command(["--name=a", "--size=1m", "--replay_scale=2"], cwd=tmp_path, environment={}).notes
+    assert "replay_scale has no effect without read_iolog" in [note.text for note in notes]
+
+
+@pytest.mark.parametrize("options", ["--rw=write --size=12k", "--rw=read --size=16k --nrfiles=2 --numjobs=2"])
+def test_a_trace_that_was_written_has_every_operation(
+    options: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert status_of("fio", "--name=a", *options.split(), "--write_iolog=x", "--eta=never", "--output=out") == 0
+    lines = (tmp_path / "x").read_text().splitlines()
+    actions = [line.split(maxsplit=1)[1] for line in lines if not line.startswith("fio")]
+    assert sorted(actions) == sorted(
+        expected_actions(2 if "numjobs" in options else 1, 2 if "nrfiles" in options else 1)
+    )
+
+
+def expected_actions(numjobs: int, files: int) -> list[str]:
+    names = [f"a.{jobnum}.{file}" for jobnum in range(numjobs) for file in range(files)]
+    kind, blocks = ("write", 3) if files == 1 else ("read", 2)
+    moved = [f"{name} {kind} {4096 * block} 4096" for name in names for block in range(blocks)]
+    return moved + [f"{name} {action}" for name in names for action in ("add", "open", "close")]
+
+
+def test_a_trace_has_no_flushes() -> None:
+    with pytest.raises(DialectError, match="write_iolog is not supported yet with fsync"):
+        read_command(["--name=a", "--size=1m", "--rw=write", "--fsync=1", "--write_iolog=x"])

@@ -1,7 +1,12 @@
-"""Options of fio and what becomes of them in the plan; where rules were in doubt, fio 3.33 itself was asked."""
+"""Options of fio, their values and what they become in the plan; where rules were in doubt, fio 3.33 itself was run."""
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -10,15 +15,20 @@ import msgspec
 import pytest
 
 from fio_machine import HeldMachine
-from goldens import Golden, cases, present
-from iocurve.dialects.fio.command import read_command
+from goldens import Golden, cases, present, rows
+from iocurve.dialects.fio.command import DIALECT, read_command
+from iocurve.dialects.fio.information import information
 from iocurve.dialects.fio.invocation import FioCommand
+from iocurve.dialects.fio.read import values
 from iocurve.dialects.fio.read.draft import Draft, Logs
 from iocurve.dialects.fio.read.options import OPTIONS
 from iocurve.dialects.fio.read.values import Context
 from iocurve.engine import plan
-from iocurve.foundation.errors import PlanError
-from iocurve.job.model import PARTS
+from iocurve.engine.derived import block_bytes_min
+from iocurve.engine.plan import Worker
+from iocurve.foundation.errors import DialectError, PlanError
+from iocurve.job.model import PARTS, Percent, PerKind
+from iocurve.measure import jobs
 
 MACHINE = HeldMachine(directories=frozenset({"/d"}))
 
@@ -193,3 +203,214 @@ def test_a_region_needs_room_for_the_smallest_block_of_each_kind(options: str, *
     else:
         with pytest.raises(PlanError, match="than one block"):
             fio(*options.split())
+
+
+# ---- values
+
+
+def context(kb_base: int = 1024) -> Context:
+    return Context(kb_base=kb_base, option="option")
+
+
+@cases("fio/sizes")
+def test_sizes(text: str, kb_base: int, size: int) -> None:
+    assert values.size(text, context(kb_base)) == size
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("10*1024", 10), ("1.5g", 1), ("10x", 16), ("4 k", 4), (" 4k", 4), ("4kfoo", 4096), ("1e3", 1), ("0x10k", 16)],
+)
+def test_what_fio_reads_in_part_is_read_so_and_said(text: str, size: int) -> None:
+    asked = context()
+    assert values.size(text, asked) == size
+    assert [note.code for note in asked.notes] == ["odd_value"]
+
+
+def test_whole_values_need_no_note() -> None:
+    asked = context()
+    for text in ("4k", "4096", "4kb", "4ki", "4b", " 4"):
+        values.size(text, asked)
+    assert asked.notes == []
+
+
+def test_inverted_units_are_said() -> None:
+    asked = context()
+    values.size("4kib", asked)
+    assert asked.notes[0].text == "fio reads 4kib as 4000 bytes: with kb_base=1024, 'ib' suffixes are powers of 1000"
+
+
+def test_percentages() -> None:
+    assert values.amount_or_percent("50%", context()) == Percent(percent=50)
+    with pytest.raises(ValueError, match="takes a size such as 64k"):
+        values.size("50%", context())
+
+
+@cases("fio/times")
+def test_times(text: str, microseconds: int) -> None:
+    assert values.time_ns(text, context()) == microseconds * 1000
+
+
+@pytest.mark.parametrize("text", ["", "k", "abc", "-1", "9" * 30, "1z"])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"size|zoned"):
+        values.size(text, context())
+
+
+@cases("fio/per_kind")
+def test_one_value_for_reads_one_for_writes_one_for_trims(text: str, read: int, write: int, trim: int) -> None:
+    before: PerKind[Any] = PerKind(read=512, write=1024, trim=2048)
+    assert values.per_kind(text, context(), before) == PerKind(read=read, write=write, trim=trim)
+
+
+@pytest.mark.parametrize(
+    ("reader", "text", "value"),
+    [
+        (values.boolean, "1", True),
+        (values.boolean, " 0 ", False),
+        (values.integer(1), "1k", 1024),
+        (values.plain_integer, "-1", 2**64 - 1),
+        (values.time_range_ns, "5-1", (1_000_000_000, 5_000_000_000)),
+        (values.size_range, "4k-64k", (4096, 65536)),
+        (values.names, "a:b\\:c:/dev/sda", ("a", "b:c", "/dev/sda")),
+        (values.percentiles, "50:99:99.9", (50.0, 99.0, 99.9)),
+        (values.processors, "0-2,6,1", (0, 1, 2, 6)),
+        (values.processor_mask, "0xa", (1, 3)),
+    ],
+)
+def test_other_values(reader: values.Reader[object], text: str, value: Any) -> None:
+    assert reader(text, context()) == value
+
+
+@pytest.mark.parametrize(
+    ("reader", "text", "message"),
+    [
+        (values.boolean, "yes", "option takes 0 or 1, not 'yes'"),
+        (values.integer(1), "0", "option must be from 1 to 2147483647, not 0"),
+        (values.word("a", "b", "c"), "d", "option takes a, b or c, not 'd'"),
+        (values.text_value, " ", "option needs a value"),
+        (values.names, ":", "':' names no file"),
+        (values.percentiles, "0:50", "option takes up to 20 values above 0 and up to 100, separated by ':'"),
+        (values.percentiles, "x", "'x' is not a number"),
+        (values.processors, "a", "option takes a list of processors such as 0-3,6, not 'a'"),
+        (values.processors, "3-1", "option names no processor: '3-1'"),
+    ],
+)
+def test_errors_say_what_would_be_right(reader: values.Reader[object], text: str, message: str) -> None:
+    with pytest.raises(ValueError) as refusal:  # noqa: PT011 (the whole text is compared below)
+        reader(text, context())
+    assert str(refusal.value) == message
+
+
+# ---- traps
+
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Job files by name, the arguments and the environment."""
+
+    files: dict[str, str]
+    arguments: str
+    environment: dict[str, str]
+
+
+CASES = {name: Case(*case) for name, *case in rows("fio/same_jobs")}
+
+
+def prepared(case: Case, directory: Path) -> FioCommand:
+    for name, text in case.files.items():
+        (directory / name).write_text(text, encoding="utf-8")
+    return read_command(case.arguments.split(), cwd=directory, environment=case.environment)
+
+
+def amount(worker: Worker) -> tuple[int, int]:
+    """Operations and bytes of a worker whose blocks have one size."""
+    block = block_bytes_min(worker.operations[0].blocks)
+    ends = [worker.end.bytes // block] if worker.end.bytes else []
+    ends += [worker.end.operations] if worker.end.operations else []
+    return min(ends), min(ends) * block
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_fio_and_the_plan_have_the_same_jobs(case: Case, tmp_path: Path) -> None:
+    result = prepared(case, tmp_path)
+    workers = [worker for group in result.plan.groups for worker in group.workers]
+    said = []
+    for number, group in enumerate(result.report_groups):
+        amounts = [amount(worker) for worker in workers if worker.report_group == number]
+        name = result.sections[group.section].name
+        said.append((name, group.number, sum(count for count, _ in amounts), sum(size for _, size in amounts)))
+    assert said == [
+        (entry["jobname"], entry["groupid"], total(entry, "total_ios"), total(entry, "io_bytes"))
+        for entry in run_fio(case, tmp_path)["jobs"]
+    ]
+
+
+SHOWN = {name: Case(*case) for name, *case in rows("fio/shown")}
+
+
+@pytest.mark.parametrize("case", SHOWN.values(), ids=SHOWN.keys())
+def test_showcmd_shows_what_fio_shows(case: Case, tmp_path: Path) -> None:
+    showing = Case(case.files, f"--showcmd {case.arguments}", case.environment)
+    lines = prepared(showing, tmp_path).command_lines
+    assert "".join(f"{line}\n" for line in lines) == called(showing, tmp_path).stdout
+
+
+REFUSED = {name: Case(*case) for name, *case in rows("fio/refused_by_both")}
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED.keys())
+def test_both_refuse(case: Case, tmp_path: Path) -> None:
+    with pytest.raises((DialectError, PlanError)):
+        prepared(case, tmp_path)
+    assert called(case, tmp_path).returncode != 0
+
+
+def total(entry: dict[str, Any], figure: str) -> int:
+    return int(sum(entry[kind][figure] for kind in ("read", "write", "trim")))
+
+
+def run_fio(case: Case, directory: Path) -> dict[str, Any]:
+    done = called(case, directory, "--output-format=json")
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])
+    return document
+
+
+def called(case: Case, directory: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    command = ["fio", *case.arguments.split(), *more]
+    environment = os.environ | case.environment
+    return subprocess.run(
+        command, cwd=directory, env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+# ---- information for scripts
+
+
+@cases("fio/questions")
+def test_a_question_is_answered(arguments: str, expected: str | None) -> None:
+    assert information(arguments.split()) == expected
+
+
+def test_engines_and_options_stand_one_a_line_for_grep(capsys: pytest.CaptureFixture[str]) -> None:
+    assert jobs.run(DIALECT, ["--enghelp"]) is None
+    assert capsys.readouterr().out.splitlines()[:3] == ["Available IO engines:", "\tpsync", "\tsync"]
+    assert "rwmixread               : supported" in (information(["--cmdhelp"]) or "").splitlines()
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        ("--cmdhelp=blocksise", "unknown option 'blocksise'. Did you mean blocksize?"),
+        ("--enghelp=rbd", "ioengine 'rbd' is not supported; use psync, "),
+        ("--enghelp=libaio,hipri", "ioengine=libaio has no option 'hipri'"),
+    ],
+)
+def test_a_name_that_is_not_known_is_an_error(argument: str, expected: str) -> None:
+    with pytest.raises(DialectError) as refusal:
+        information([argument])
+    assert str(refusal.value).startswith(f"command line, argument 1 ({argument}): {expected}")

@@ -139,10 +139,7 @@ def test_latency_is_slat_and_clat_where_it_was_taken_apart() -> None:
     start = lines.index("    slat (nsec): min=2000, max=2000, avg=2000.00, stdev=0.00")
     matches("fio_output/latency_is_slat_and_clat_where_it_was_taken", lines[start + 1 : start + 7])
     terse = lines[-1].split(";")
-    assert (terse[9:13], terse[13:17]) == (
-        ["2", "2", "2.000000", "0.000000"],
-        ["3", "3", "3.000000", "0.000000"],
-    )
+    assert (terse[9:13], terse[13:17]) == (["2", "2", "2.000000", "0.000000"], ["3", "3", "3.000000", "0.000000"])
 
 
 def test_latency_ranges_add_up() -> None:

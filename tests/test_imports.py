@@ -315,10 +315,7 @@ def diskspd_files() -> tuple[str, str, Point]:
     span = TimeSpan(
         targets=[TargetParameters(path="testfile1.dat", block_bytes=4096, write_percent=33)], measure_latency=True
     )
-    kinds = {
-        "read": did(100, 409_600, *[1.0] * 90, *[2.0] * 9, 8.0),
-        "write": did(50, 204_800, *[1.5] * 50),
-    }
+    kinds = {"read": did(100, 409_600, *[1.0] * 90, *[2.0] * 9, 8.0), "write": did(50, 204_800, *[1.5] * 50)}
     thread = stats(row(), kinds, [(10, 5)] * 10)
     results = [(SpanStats(10.0, ((thread,),)), BUSY)]
     worker = synthetic.worker_plan()

@@ -218,8 +218,7 @@ def test_a_port_that_is_taken_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "place"),
-    [("9100", ("127.0.0.1", 9100)), ("0.0.0.0:0", ("0.0.0.0", 0)), ("[::1]:9100", ("::1", 9100))],
+    ("said", "place"), [("9100", ("127.0.0.1", 9100)), ("0.0.0.0:0", ("0.0.0.0", 0)), ("[::1]:9100", ("::1", 9100))]
 )
 def test_metrics_are_bound_to_loopback_unless_a_host_is_given(said: str, place: tuple[str, int]) -> None:
     assert parse_metrics_address(said) == place

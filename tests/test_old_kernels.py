@@ -36,10 +36,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 """Runs a program for which a system call does not exist (seccomp)."""
 
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter is for x86-64"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter is for x86-64")]
 
 
 def without(system_call: int) -> tuple[str, ...]:

@@ -22,14 +22,7 @@ from iocurve.advice.promises import Promised
 from iocurve.cli import machines as cli_machines
 from iocurve.cli import main
 from iocurve.cli.commands import app, run
-from iocurve.foundation.errors import (
-    DialectError,
-    IocurveError,
-    TargetError,
-    option,
-    options_written_as,
-    remedies,
-)
+from iocurve.foundation.errors import DialectError, IocurveError, TargetError, option, options_written_as, remedies
 from iocurve.measure import ab as turns
 from iocurve.measure import campaign as campaigns
 from iocurve.measure import jobs, programs

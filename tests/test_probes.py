@@ -19,7 +19,7 @@ from iocurve.measure.scenario import command, runner
 from iocurve.measure.scenario.runner import Request
 from iocurve.report.progress import NoView
 from iocurve.result.document import Limit, Point, Probe, Result, TargetFacts
-from test_run_limits import measured
+from test_result_limits import measured
 
 SILENT = TargetFacts(kind="nfs", address="nfs://server/vol")
 Run = Callable[[Plan], Point]
@@ -36,11 +36,7 @@ def probe_of(found: Limit, name: str = "4096 read 64", iops: float = 5000) -> Pr
     return Probe(point=name, limit=found, iops=iops, elapsed_ns=10**9)
 
 
-LOADS = (
-    (5000, 4 * KIB, "read", 64),
-    (5010, 64 * KIB, "write", 16),
-    (3000, 64 * KIB, "read", 2),
-)
+LOADS = ((5000, 4 * KIB, "read", 64), (5010, 64 * KIB, "write", 16), (3000, 64 * KIB, "read", 2))
 
 
 def codes(measured_run: Result) -> list[tuple[str, str] | None]:

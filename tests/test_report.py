@@ -92,10 +92,7 @@ def test_groups_and_ramp_are_drawn_apart() -> None:
     run = synthetic.fio_run()
     first, second = run.points[0].outcome.workers
     ramp = first.intervals[0].replace(ramp=True)
-    workers = (
-        first.replace(intervals=(ramp, *first.intervals[1:])),
-        second.replace(group=1, worker=0),
-    )
+    workers = (first.replace(intervals=(ramp, *first.intervals[1:])), second.replace(group=1, worker=0))
     planned = run.points[0].plan.groups[0].workers
     point = run.points[0].replace(plan=synthetic.plan(planned[:1], planned[1:]), outcome=synthetic.outcome(*workers))
     (figure,) = figures(read(run.replace(points=(point,))))

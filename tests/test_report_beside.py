@@ -442,6 +442,4 @@ def test_the_end_of_a_run_has_the_answer_and_a_line_for_each_family_with_publish
     slowed = asked.replace(scenario=asked.scenario and asked.scenario.replace(targets={"volume": asked.target}))
     answer, *lines = read(slowed).outcome
     assert answer == "highest rates: 100k reads, 40k writes IOPS"
-    assert lines == [
-        "published × 0.5, mix: 120,000 IOPS read (1.67 of it), 40,400 IOPS write (1.98 of it)",
-    ]
+    assert lines == ["published × 0.5, mix: 120,000 IOPS read (1.67 of it), 40,400 IOPS write (1.98 of it)"]

@@ -46,10 +46,7 @@ def test_a_field_reaches_the_worker(said: dict[str, Any], part: str, golden: Gol
 
 @pytest.mark.parametrize(
     ("part", "said"),
-    [
-        ("verify", plan.Verify(method="crc32c")),
-        ("log", plan.LogPlan(window_ns=None, histograms=False, records=9)),
-    ],
+    [("verify", plan.Verify(method="crc32c")), ("log", plan.LogPlan(window_ns=None, histograms=False, records=9))],
 )
 def test_a_part_of_the_plan_reaches_the_worker(part: str, said: object) -> None:
     assert getattr(worker(**{part: said}), part) == said
@@ -183,13 +180,7 @@ def test_the_slowest_rate() -> None:
 
 def test_samples_of_a_steady_state_are_whole_milliseconds() -> None:
     steady = plan.SteadyState(
-        figure="iops",
-        criterion="slope",
-        limit=1,
-        limit_is_percent=True,
-        duration_ns=10,
-        ramp_ns=0,
-        check_ns=1,
+        figure="iops", criterion="slope", limit=1, limit_is_percent=True, duration_ns=10, ramp_ns=0, check_ns=1
     )
     assert errors(Said.of(name="a", steady_state=steady)) == [
         "a: steady_state: the time between samples, 1 ns, is not whole ms"

@@ -1,18 +1,32 @@
-"""The limit of a point is named only if its figures show it."""
+"""The limit of a point, and those that the points of a run show together, are named only if their figures show them."""
 
 from __future__ import annotations
 
+import json
+import math
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from msgspec.structs import replace
+
+from bench.truth import drawn_runs
+from bench.truth.drawn_runs import SILENT, Bound, Drawn, Load, observed
 from data import synthetic
 from data.synthetic import capped, kind, outcome, plan, result, worker_outcome, worker_plan
 from goldens import cases, matches, present
 from iocurve.analysis import read
 from iocurve.analysis.limit_groups import LimitGroup
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, next_steps
-from iocurve.analysis.limits import knee, limit_of, limits_of
+from iocurve.analysis.limits import knee, limit_of, limits_of, verdict_of, verdicts_of
+from iocurve.analysis.run_limits import limits_shown
 from iocurve.engine.outcome import CpuTime
-from iocurve.engine.plan import NfsEngine, Rate
-from iocurve.foundation.units import MIB, SECOND_NS
-from iocurve.result.document import MachineUse, Point, TargetFacts
+from iocurve.engine.plan import NfsEngine, Plan, Rate
+from iocurve.foundation.units import KIB, MIB, SECOND_NS
+from iocurve.measure.why import diagnose
+from iocurve.result.document import Limit, MachineUse, Point, Result, TargetFacts
 
 BLOCK = 64 * 1024
 FREE = TargetFacts(kind="nfs", address="nfs://server/vol")
@@ -154,10 +168,7 @@ def test_points_with_several_texts_of_a_limit_are_in_one_group() -> None:
     ]
     (group,) = read(result(points, target=FREE)).limit_groups
     assert (group.text, group.count, group.next_step) == ("rate asked", 3, "")
-    assert group.points == (
-        "1600/s (× 2): at the requested rate, 1,600 IOPS",
-        "800/s: at the requested rate, 800 IOPS",
-    )
+    assert group.points == ("1600/s (× 2): at the requested rate, 1,600 IOPS", "800/s: at the requested rate, 800 IOPS")
 
 
 def test_points_without_a_known_limit_are_a_group_too() -> None:
@@ -168,3 +179,221 @@ def test_points_without_a_known_limit_are_a_group_too() -> None:
 
 def test_every_limit_has_a_short_name() -> None:
     assert {limit.code for limit in limits_of(synthetic.envelope()) if limit} <= LIMIT_KINDS.keys()
+
+
+# ---- of a run
+
+
+MIXES = (1.0, 0.75, 0.5, 0.25, 0.0)
+LOADS = [
+    *(Load(4 * KIB, mix, 64, 2, 2) for mix in MIXES),
+    *(Load(64 * KIB, mix, 16, 2, 2) for mix in MIXES),
+    *(Load(4 * KIB, 1.0, depth, 1, connections, in_turns=True) for connections in (1, 8) for depth in (1, 8, 64)),
+]
+MILLISECOND = 1e-3
+
+
+def target(**bounds: Callable[[Load], float]) -> Drawn:
+    """A target with a latency of 1 ms and hard limits; rates vary by 0.1 %."""
+    depth = Bound("depth", lambda load: load.depth / MILLISECOND)
+    return Drawn((depth, *(Bound(name, bound) for name, bound in bounds.items())), math.inf, 0.001, 0.0, 0.0)
+
+
+def told(measured: Drawn, loads: list[Load] = LOADS) -> dict[Load, Limit | None]:
+    points = observed(measured, loads, random.Random(1))
+    found = limits_shown([one for _, one in points], SILENT)
+    return {load: found.get(id(one.point)) for load, one in points}
+
+
+def codes(measured: Drawn, loads: list[Load] = LOADS) -> dict[tuple[int, float, int, int], tuple[str, str] | None]:
+    return {
+        (load.block_bytes // KIB, load.read_share, load.depth, load.connections): _code(limit)
+        for load, limit in told(measured, loads).items()
+    }
+
+
+def _code(limit: Limit | None) -> tuple[str, str] | None:
+    return (limit.code, limit.confidence) if limit else None
+
+
+def test_equal_throughput_at_several_sizes_and_mixes_is_a_limit_on_bytes() -> None:
+    capped = target(volume_throughput=lambda load: 64 * MIB / load.block_bytes)
+    found = told(capped)
+    named = [limit for load, limit in found.items() if "volume_throughput" in capped.binding(load)]
+    assert len(named) == 12
+    assert {limit and (limit.code, limit.confidence) for limit in named} == {("volume_throughput", "likely")}
+    (limit, *_) = named
+    assert limit is not None
+    assert limit.text == "at a limit of about 64 MiB/s"
+    equal, depth, connections, client = limit.evidence
+    assert equal.startswith("64 MiB/s at 4 KiB and 64 KiB, in 5 mixes of reads and writes (12 points, ±0.")
+    assert depth.startswith("3.9")
+    assert depth.endswith("at depth 1: most of that is waiting, so the depth is not the limit")
+    assert connections == "1, 2 and 8 connections reach the same"
+    assert client == "all from one client: a limit of each client looks the same"
+
+
+def test_a_load_of_which_nothing_waits_is_at_its_depth() -> None:
+    found = told(target(volume_throughput=lambda load: 64 * MIB / load.block_bytes))
+    limits = [found[Load(4 * KIB, 1.0, depth, 1, 1, in_turns=True)] for depth in (1, 8)]
+    assert [limit and (limit.code, limit.confidence) for limit in limits] == [("depth", "likely")] * 2
+    assert limits[0] is not None
+    assert limits[0].evidence[0].startswith("depth 8 gives ")
+    assert limits[1] is not None
+    assert limits[1].evidence[0].endswith(": no wait")
+
+
+def test_a_limit_on_reads_shows_where_mixes_have_more() -> None:
+    def reads(load: Load) -> float:
+        return 64 * MIB / load.block_bytes / load.read_share if load.read_share else math.inf
+
+    found = codes(target(volume_read_throughput=reads))
+    at_limit = {mix for (size, mix, _, _), code in found.items() if code == ("volume_read_throughput", "likely")}
+    assert at_limit == {1.0, 0.75, 0.5, 0.25}
+    assert found[4, 0.0, 64, 2] != ("volume_read_throughput", "likely")
+
+
+def test_equal_iops_do_not_tell_a_limit_from_the_server_s_own_speed() -> None:
+    found = told(target(volume_iops=lambda _: 5000))
+    limit = present(found[Load(64 * KIB, 0.5, 16, 2, 2)])
+    assert (limit.code, limit.confidence) == ("volume_iops", "possible")
+    assert limit.text.endswith("IOPS: an IOPS limit, or the server's own speed: these points do not tell them apart")
+    assert limit.next_step.startswith("iocurve why --confirm")
+
+
+def test_equal_iops_at_equal_depths_may_be_the_depth() -> None:
+    """With the same latency at each block size nothing is at a limit."""
+    loads = [Load(size * KIB, mix, 16, 1, n) for size in (4, 64) for mix in (1.0, 0.0) for n in (1, 4)]
+    assert set(codes(target(), loads).values()) == {None}
+
+
+def test_equal_bytes_in_flight_may_be_the_depth() -> None:
+    loads = [Load(size * KIB, mix, 256 // size, 1, n) for size in (4, 64) for mix in (1.0, 0.0) for n in (1, 4)]
+    assert set(codes(target(), loads).values()) == {None}
+
+
+def test_limits_of_each_connection_grow_with_their_number() -> None:
+    each = target(connection_throughput=lambda load: load.connections * 20 * MIB / load.block_bytes)
+    found = told(each)
+    named = [limit for load, limit in found.items() if "connection_throughput" in each.binding(load)]
+    assert {limit and (limit.code, limit.confidence) for limit in named} == {("connection_throughput", "likely")}
+    slots = target(connection_requests=lambda load: 4 * load.connections / MILLISECOND)
+    found = told(slots)
+    named = [limit for load, limit in found.items() if load.depth > 8 * load.connections]
+    assert {limit and (limit.code, limit.confidence) for limit in named} == {("connection_requests", "likely")}
+
+
+def test_two_limits_are_not_taken_for_one() -> None:
+    """Each block size has its own limit: the run alone cannot say more than which it is not."""
+    both = target(volume_iops=lambda _: 9000, volume_throughput=lambda load: 128 * MIB / load.block_bytes)
+    found = codes(both)
+    assert {found[4, mix, 64, 2] for mix in MIXES} == {("volume_iops", "possible")}
+    assert ("volume_throughput", "likely") not in found.values()
+
+
+def test_one_point_above_shows_that_there_is_no_ceiling() -> None:
+    capped = target(volume_throughput=lambda load: (64 if load.connections < 8 else 70) * MIB / load.block_bytes)
+    assert ("volume_throughput", "likely") not in codes(capped).values()
+
+
+def test_points_that_were_held_up_prove_nothing() -> None:
+    points = observed(target(volume_throughput=lambda load: 64 * MIB / load.block_bytes), LOADS, random.Random(1))
+    assert limits_shown([replace(one, is_held_up=True) for _, one in points], SILENT) == {}
+    # Next to others, they are at the limit that those prove.
+    held_up = [replace(one, is_held_up=number < 3) for number, (_, one) in enumerate(points)]
+    found = limits_shown(held_up, SILENT)
+    assert {found[id(one.point)].code for one in held_up[:3]} == {"volume_throughput"}
+
+
+# ---- error rates
+
+
+@pytest.mark.parametrize("form", ["hard", "soft"])
+@pytest.mark.parametrize("limits", [0, 1, 2, 3])
+def test_few_verdicts_are_wrong(limits: int, form: Literal["hard", "soft"]) -> None:
+    """Targets and loads drawn at random; 1,040 runs in all."""
+    found = drawn_runs.counts(limits, form, range(130))
+    assert found["right"] >= 300
+    assert found["wrong"] <= 0.01 * (found["right"] + found["wrong"])
+
+
+# ---- whole results
+
+
+def measured(iops: int, block_bytes: int, name: str, depth: int, delay: float) -> Point:
+    """One second of reads or writes at a level rate, in ten intervals."""
+    worker = worker_plan([(name, 1)], block_bytes=block_bytes, depth=depth, nconnect=2)
+    intervals = [
+        synthetic.interval(
+            number, number * SECOND_NS // 10, (number + 1) * SECOND_NS // 10, {name: iops // 10}, block_bytes
+        )
+        for number in range(10)
+    ]
+    done = worker_outcome({name: kind({depth * SECOND_NS // iops: iops}, block_bytes)}, intervals=intervals)
+    return Point(
+        name=f"{block_bytes} {name} {depth}",
+        family=f"{block_bytes} {name}",
+        axes={"depth": depth},
+        plan=plan([worker]),
+        outcome=outcome(done),
+        machine=MachineUse(
+            busy_share=0.3, cpus=2, own_share=0.1, target_share=0.0, others_share=0.2, thread_delay_share=delay
+        ),
+    )
+
+
+def run(delay: float = 0.0) -> Result:
+    return synthetic.result(
+        [
+            measured(iops, size, name, depth, delay)
+            for size, iops, depth in ((4 * KIB, 16_000, 64), (64 * KIB, 1_000, 16), (4 * KIB, 1_000, 1))
+            for name in ("read", "write")
+        ],
+        target=TargetFacts(kind="nfs", address="nfs://server/vol"),
+    )
+
+
+def test_the_verdicts_of_a_result_use_its_points_together() -> None:
+    verdicts = verdicts_of(run())
+    assert [limit and (limit.code, limit.confidence) for limit in verdicts] == [
+        *[("volume_throughput", "possible")] * 4,
+        *[("depth", "likely")] * 2,
+    ]
+    assert verdicts[0] is not None
+    assert "all with as many connections: each may have the limit" in verdicts[0].evidence
+
+
+def test_points_that_the_machine_held_up_stay_open() -> None:
+    verdicts = verdicts_of(run(delay=0.4))
+    assert {limit and (limit.code, limit.confidence) for limit in verdicts} == {("foreign_cpu", "likely")}
+
+
+def test_a_target_that_tells_its_limits_is_judged_by_them() -> None:
+    told_limits = synthetic.capped(TargetFacts(kind="nfs", address="nfs://server/vol"), iops=10**6)
+    verdicts = verdicts_of(run().replace(target=told_limits))
+    assert {limit and limit.confidence for limit in verdicts} == {"possible"}
+
+
+# ---- recorded runs
+
+
+RECORDS = sorted((Path(__file__).parent / "data" / "limits").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_the_limit_of_a_recorded_run_is_named(path: Path) -> None:
+    document = json.loads(path.read_text(encoding="utf-8"))
+    target = TargetFacts.from_builtins(document["target"])
+    points = [Point.from_builtins(point) for point in document["points"]]
+    if path.stem.startswith("known"):
+        verdict = verdict_of(points[0], target)
+    else:
+        replayed = iter(points)
+
+        def run(_: Plan) -> Point:
+            return next(replayed)
+
+        verdict, _ = diagnose(points[0].plan, target, run)
+    assert verdict is not None
+    assert verdict.code in document["right"]
+    assert verdict.evidence

@@ -307,8 +307,7 @@ def test_an_interrupted_run_keeps_its_points_and_can_be_resumed(tmp_path: Path) 
 def test_a_data_set_that_does_not_fit_is_refused_before_any_file_is_created(tmp_path: Path) -> None:
     asked = request(tiny(tmp_path, TINY.replace('size = "4MiB"', 'size = "4096TiB"')), tmp_path / "data")
     with pytest.raises(
-        TargetError,
-        match=r"the run needs .* for its files, and .* are available in .*; use --short or --scale",
+        TargetError, match=r"the run needs .* for its files, and .* are available in .*; use --short or --scale"
     ):
         carried_out(asked)
     assert list((tmp_path / "data").iterdir()) == []

@@ -1,15 +1,27 @@
-"""Intervals of means, and when a series has told enough."""
+"""Statistics: intervals of means and percentiles, steady states, and levels that are left."""
 
 from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
+from functools import partial
+from statistics import fmean
 
+import numpy as np
 import pytest
 
 from bench.truth import families, series, simulated
+from bench.truth.best_test import Alternative, power_bound
+from data import synthetic
+from goldens import present
+from iocurve.analysis.level_changes import Drift, Levels, LevelStep, level_change, levels, segment_change
+from iocurve.foundation.units import SECOND_NS
+from iocurve.measure.scenario.caches import attained, window
 from iocurve.measure.search.loads import Stopping
 from iocurve.result import stats
+from iocurve.result.document import Point
+from iocurve.result.percentiles import effective_count, order_ranks, percentile_interval
 from iocurve.result.stats import (
     Estimate,
     difference,
@@ -23,6 +35,7 @@ from iocurve.result.stats import (
     student_quantile,
     values_missing,
 )
+from iocurve.result.summary import merge_latencies
 
 
 @pytest.mark.parametrize(
@@ -224,3 +237,245 @@ def test_cosines_of_long_memory_have_the_variance_of_a_sum_over_all_pairs() -> N
 def test_intervals_of_families_hold_where_their_events_are_seen(family: str, held: float) -> None:
     case = next(one for one in families.cases() if (one.family, one.part) == (family, "tuning"))
     assert families.held_share(case, 100, runs=6) >= held
+
+
+# ---- intervals of percentiles
+
+
+MS = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("count", "share", "ranks"),
+    # The first three are in tables of distribution-free intervals of the median; the others follow from the binomial.
+    [(10, 0.5, (2, 9)), (20, 0.5, (6, 15)), (50, 0.5, (18, 33)), (1, 0.5, (0, 2)), (100, 0.99, (97, 101))],
+)
+def test_ranks_are_those_of_the_binomial(count: int, share: float, ranks: tuple[int, int]) -> None:
+    assert order_ranks(count, share, 0.95) == ranks
+
+
+def test_the_gaussian_takes_over_without_a_step() -> None:
+    exact, gaussian = order_ranks(40_000, 0.5, 0.95), order_ranks(40_001, 0.5, 0.95)
+    assert abs(exact[0] - gaussian[0]) <= 1
+    assert abs(exact[1] - gaussian[1]) <= 1
+
+
+def test_a_percentile_beyond_the_operations_has_no_upper_bound() -> None:
+    values = merge_latencies([synthetic.latency({MS: 500, 2 * MS: 500})])
+    low, high = percentile_interval(values, 99.9, 1000)
+    assert (low, high) == (2 * MS, None)
+    assert percentile_interval(values, 50, 0.5) == (None, None)
+
+
+def test_fewer_independent_operations_give_a_wider_interval() -> None:
+    values = merge_latencies([synthetic.latency({count * MS: 1 for count in range(1, 1001)})])
+    assert percentile_interval(values, 50, 10_000) == pytest.approx((469 * MS, 532 * MS), rel=1e-3)
+    assert percentile_interval(values, 50, 10) == pytest.approx((100 * MS, 900 * MS), rel=1e-3)
+
+
+def test_the_lower_bound_of_few_independent_operations_is_not_the_maximum() -> None:
+    values = merge_latencies([synthetic.latency({count * MS: 1 for count in range(1, 1001)})])
+    # In 98 of 100 cases all 20 independent operations are below the 99.9th percentile; each stands for 50.
+    low, high = percentile_interval(values, 99.9, 20)
+    assert low == pytest.approx(950 * MS, rel=1e-3)
+    assert high is None
+
+
+def test_intervals_hold_the_percentile_as_often_as_they_say() -> None:
+    chance, hits = random.Random(1), 0
+    for _ in range(400):
+        values: dict[int, int] = {}
+        for _ in range(200):
+            value = int(chance.expovariate(1 / MS))
+            values[value] = values.get(value, 0) + 1
+        low, high = percentile_interval(merge_latencies([synthetic.latency(values)]), 90, 200)
+        hits += low is not None and high is not None and low <= 2.302585 * MS <= high
+    assert 376 <= hits <= 396
+
+
+def point_of(means_ns: Sequence[float], stddev_ns: float) -> Point:
+    """One worker, 100 operations in each second; the mean latency of each second is given."""
+    seconds = []
+    for number, mean_ns in enumerate(means_ns):
+        made = synthetic.interval(number, number * SECOND_NS, (number + 1) * SECOND_NS, {"read": 100}, 4096)
+        seconds.append(made.replace(operations={"read": made.operations["read"].replace(mean_ns=mean_ns)}))
+    total = synthetic.kind({MS: 100 * len(means_ns)}, 4096)
+    total = total.replace(service=total.service.replace(stddev_ns=stddev_ns))
+    window = (0, len(means_ns) * SECOND_NS)
+    worker = synthetic.worker_outcome({"read": total}, window_ns=window, intervals=seconds)
+    plan, outcome = synthetic.plan([synthetic.worker_plan()]), synthetic.outcome(worker)
+    return Point(name="reads", family="reads", axes={}, plan=plan, outcome=outcome)
+
+
+def test_operations_that_depend_on_one_another_count_for_fewer() -> None:
+    chance = random.Random(0)
+    # The mean of 100 independent latencies varies by a tenth of what one of them does.
+    alone = effective_count(point_of([chance.gauss(MS, 0.1 * MS) for _ in range(100)], MS))
+    alike = effective_count(point_of([chance.gauss(MS, MS) for _ in range(100)], MS))
+    assert alone == pytest.approx(10_000, rel=0.3)
+    assert alike == pytest.approx(100, rel=0.3)
+
+
+def test_a_count_is_at_most_all_operations_and_unknown_for_short_runs() -> None:
+    assert effective_count(point_of([MS] * 20, MS)) == 2000
+    assert effective_count(point_of([MS] * 3, MS)) is None
+
+
+# ---- steady states
+
+
+def test_four_rounds_are_too_few() -> None:
+    assert window([1.0] * 4) is None
+
+
+def test_the_window_is_snias() -> None:
+    found = present(window([1.0, 90.0, 100.0, 110.0, 95.0, 105.0]))
+    assert found.average == 100.0
+    assert found.range_share == pytest.approx(0.20)
+    # The line through 90, 100, 110, 95, 105 rises by 2.5 a round.
+    assert found.slope_share == pytest.approx(0.10)
+    assert found.is_steady
+
+
+@pytest.mark.parametrize("rounds", [[89.0, 100, 110, 95, 106], [95.0, 98, 100, 103, 106]])
+def test_either_limit_alone_keeps_it_from_being_steady(rounds: list[float]) -> None:
+    found = present(window(rounds))
+    assert not found.is_steady
+
+
+def test_it_is_attained_with_the_first_window_within_the_limits() -> None:
+    assert attained([10.0, 20, 40, 80, 90, 95, 97, 98, 98, 98]) == 8
+    assert attained([1.0, 2, 4, 8, 16, 32, 64]) is None
+
+
+# ---- levels that are left
+
+
+def test_credits_that_are_spent_are_a_level_change() -> None:
+    chance = random.Random(1)
+    values = [chance.gauss(level, 300) for level in [10_000] * 30 + [4_000] * 20]
+    found = level_change(values)
+    assert isinstance(found, LevelStep)
+    assert found.index == 30
+    assert found.before == pytest.approx(10_000, rel=0.02)
+    assert found.after == pytest.approx(4_000, rel=0.05)
+
+
+def test_levels_without_any_noise_shift_where_they_do() -> None:
+    assert level_change([5.0] * 6 + [3.0] * 7) == LevelStep(6, 5.0, 3.0)
+
+
+@pytest.mark.slow
+def test_noise_is_no_level_change() -> None:
+    called = []
+    for seed in range(400):
+        chance = random.Random(seed)
+        if level_change([chance.gauss(1_000, 100) for _ in range(60)]) is not None:
+            called.append(seed)
+    # One in 400; the promise is at most one in 100.
+    assert called == [116]
+
+
+def test_a_small_step_is_none() -> None:
+    assert level_change([100.0] * 10 + [95.0] * 10) is None
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
+def test_correlated_noise_is_no_change(correlation: float) -> None:
+    found = simulated.changes(60, correlation, 0.1, runs=100)
+    assert found.count(None) >= 98
+
+
+@pytest.mark.parametrize("at", [4, 30, 56])
+@pytest.mark.parametrize(("correlation", "deviation"), [(0.0, 0.02), (0.9, 0.03)])
+def test_a_step_of_a_tenth_is_found_near_the_ends_too(correlation: float, deviation: float, at: int) -> None:
+    found = simulated.changes(60, correlation, deviation, runs=100, shape=lambda place: 0.9 if place >= at else 1.0)
+    near = [change for change in found if isinstance(change, LevelStep) and abs(change.index - at) <= 2]
+    # A few values at an end of correlated noise that wanders look as far as single stalls, which are pulled in.
+    assert len(near) >= (95 if at == 30 or correlation == 0 else 85)
+
+
+@pytest.mark.parametrize(("correlation", "deviation"), [(0.0, 0.03), (0.5, 0.02)])
+def test_a_drift_is_told_from_a_step(correlation: float, deviation: float) -> None:
+    found = simulated.changes(60, correlation, deviation, runs=100, shape=lambda place: 1.2 - 0.4 * place / 59)
+    drifts = [change for change in found if isinstance(change, Drift)]
+    assert len(drifts) >= 95
+    assert fmean(drift.slope for drift in drifts) == pytest.approx(-0.4 * simulated.MEAN / 59, rel=0.1)
+
+
+@pytest.mark.parametrize("count", [20, 30])
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
+def test_short_series_have_as_few_false_alarms(count: int, correlation: float) -> None:
+    found = simulated.changes(count, correlation, 0.1, runs=200)
+    assert found.count(None) >= 196
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        partial(series.lognormal, correlation=0.0, sigma=(0.7, 0.7)),
+        partial(series.lognormal, correlation=0.9, sigma=(0.3, 0.3)),
+        partial(series.student, correlation=0.5),
+        partial(series.dropouts, share=0.05),
+    ],
+)
+def test_heavy_tails_and_stalls_are_no_change(make: series.Make) -> None:
+    found = simulated.changes_of(make, 60, runs=100)
+    assert found.count(None) >= 98
+
+
+def test_a_fall_is_found_among_stalls() -> None:
+    found = simulated.changes_of(partial(series.dropouts, share=0.05), 60, runs=50, fall=0.3)
+    assert sum(isinstance(change, LevelStep) for change in found) >= 45
+
+
+def test_two_levels_are_more_than_correlated_noise() -> None:
+    noise = [series.fixed(0.9, 0.2)(np.random.default_rng([1, run]), 20)[0].tolist() for run in range(100)]
+    assert sum(levels(values) is not None for values in noise) <= 2
+    assert levels([3000.0] * 6 + [2000.0] + [1000.0] * 6) == Levels(6, 3000.0, 1000.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "correlation"), [(20, 0.5), (30, 0.0), (60, 0.5)])
+def test_steps_are_found_nearly_as_often_as_any_test_can(count: int, correlation: float) -> None:
+    at = count // 2
+    found = simulated.changes(count, correlation, 0.03, runs=100, shape=lambda place: 0.9 if place >= at else 1.0)
+    near = [change for change in found if isinstance(change, LevelStep) and abs(change.index - at) <= 2]
+    best = power_bound(Alternative(count, correlation, 0.1 / 0.03), runs=200)
+    # Two shares of 100 and 200 runs differ by as much as 0.15 by chance.
+    assert len(near) / 100 >= best - 0.15
+
+
+def test_a_drift_is_told_with_its_ends() -> None:
+    found = level_change([100.0 + 2 * place for place in range(20)])
+    assert isinstance(found, Drift)
+    assert (found.slope, found.first, found.last) == pytest.approx((2.0, 100.0, 138.0))
+
+
+def test_a_level_that_returns_is_found() -> None:
+    """15 % less in 8 of 40 runs, which one step does not explain."""
+    found = 0
+    for seed in range(50):
+        chance = random.Random(seed)
+        values = [chance.gauss(1_000, 20) * (0.85 if 20 <= place < 28 else 1) for place in range(40)]
+        segment = segment_change(values)
+        found += segment is not None and abs(segment.start - 20) <= 1 and abs(segment.stop - 28) <= 1
+    assert found >= 48
+
+
+def test_a_level_that_does_not_return_ends_with_the_series() -> None:
+    assert segment_change([5.0] * 6 + [3.0] * 7) == range(6, 13)
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.3])
+def test_separate_runs_without_a_change_have_none(correlation: float) -> None:
+    """The promise is 1 in 100: of 200 series 7 or more would show one with a chance of 0.5 %."""
+    found = 0
+    for seed in range(200):
+        values = simulated.autoregressive(random.Random(seed), 30, correlation, 0.05)
+        found += segment_change(values) is not None
+    assert found < 7
+
+
+def test_changes_of_few_per_cent_are_left_alone_among_runs() -> None:
+    assert segment_change([100.0] * 10 + [96.0] * 10 + [100.0] * 10) is None

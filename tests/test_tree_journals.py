@@ -123,10 +123,7 @@ def shorten(tree: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (
-            overwrite,
-            [f"verification of 4096 bytes at offset 4096 of {{tree}}/{SECOND} failed: it has no header"],
-        ),
+        (overwrite, [f"verification of 4096 bytes at offset 4096 of {{tree}}/{SECOND} failed: it has no header"]),
         (older, [f"at offset 0 of {{tree}}/{SECOND} failed: it holds data of offset 0 of {{tree}}/{FIRST}"]),
         (
             exchange,

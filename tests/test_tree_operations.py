@@ -23,11 +23,7 @@ pytestmark = pytest.mark.slow
 
 FILES = 12
 DIRECTORIES = 3
-KINDS: tuple[plan.OperationKind, ...] = (
-    *plan.METADATA_KINDS,
-    "read",
-    "write",
-)
+KINDS: tuple[plan.OperationKind, ...] = (*plan.METADATA_KINDS, "read", "write")
 
 
 @pytest.fixture(scope="module")

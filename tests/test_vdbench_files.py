@@ -153,10 +153,7 @@ def test_loops_run_in_the_order_in_which_they_are_written(tmp_path: Path) -> Non
         "vdbench_files/loops_run_in_the_order_in_which_they",
         loops(tmp_path, "iorate=max,forthreads=(1,2),forxf=(4k,8k)"),
     )
-    assert loops(tmp_path, "xf=(4k-8k,4k),th=(1,2),io=max")[:2] == [
-        "xfersize=4k threads=1",
-        "xfersize=4k threads=2",
-    ]
+    assert loops(tmp_path, "xf=(4k-8k,4k),th=(1,2),io=max")[:2] == ["xfersize=4k threads=1", "xfersize=4k threads=2"]
 
 
 @cases("vdbench/series")

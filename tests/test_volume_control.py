@@ -178,11 +178,7 @@ def test_a_user_s_profile_is_set_while_the_volume_serves(
     assert (done.returncode, done.stdout) == (0, f"/vol: {tmp_path}/own.toml, 1 TiB, reads 70 MiB/s\n"), done.stderr
     limits = stats(served)["exports"][0]["limits"]
     assert (limits["throughput_bytes_per_s"], limits["throughput_read_bytes_per_s"]) == (None, 70 * MIB)
-    assert limits["latency"] == {
-        "base_ns": 10_000,
-        "distribution": {"kind": "exponential", "mean_ns": 5000},
-        "seed": 0,
-    }
+    assert limits["latency"] == {"base_ns": 10_000, "distribution": {"kind": "exponential", "mean_ns": 5000}, "seed": 0}
     assert limits["parallelism"] == {"servers": 3, "service_ns": 2000}
     shown = iocurve("profile", "show", "own.toml")
     assert "an exponential tail" in shown.stdout

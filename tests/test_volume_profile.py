@@ -14,13 +14,7 @@ from iocurve.machine.files import memory_available
 from iocurve.result.caps import EGRESS, Burst, caps
 from iocurve.targets.target import VolumeTarget
 from iocurve.volume import profile
-from iocurve.volume.limits import (
-    AddedLatency,
-    Exponential,
-    Limits,
-    Lognormal,
-    Parallelism,
-)
+from iocurve.volume.limits import AddedLatency, Exponential, Limits, Lognormal, Parallelism
 from iocurve.volume.profile_limits import describe, resolve
 from iocurve.volume.spec import memory_limit_bytes
 

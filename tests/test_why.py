@@ -31,17 +31,7 @@ from iocurve.measure.variations import Variation
 from iocurve.measure.why import Probes, diagnose
 from iocurve.result.document import RESULT_NAME, Point, TargetFacts
 from programs import status_of
-from queue_model import (
-    QUIET,
-    Admit,
-    Cap,
-    Stations,
-    Target,
-    bucket,
-    fixed_window,
-    sliding_window,
-    smoothing,
-)
+from queue_model import QUIET, Admit, Cap, Stations, Target, bucket, fixed_window, sliding_window, smoothing
 
 SILENT = TargetFacts(kind="nfs", address="nfs://server/vol")
 DISTURBED = QUIET.replace(busy_share=0.4, others_share=0.3)
