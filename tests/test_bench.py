@@ -98,7 +98,7 @@ def test_an_unknown_comparison_is_refused(capsys: pytest.CaptureFixture[str]) ->
 
 def _measured_sides(directory: Path, comparison: str) -> list[str]:
     """Names of the sides that completed operations, from the result of a tiny run."""
-    tiny = ("--rounds", "1", "--seconds", "0.4", "--file-mib", "4")
+    tiny = ("--rounds", "1", "--seconds", "0.2", "--file-mib", "4")
     assert main([comparison, *tiny, "--directory", str(directory), "--out", str(directory)]) == 0
     (result,) = directory.glob("*.json")
     (measured,) = json.loads(result.read_text())["comparisons"]

@@ -45,14 +45,14 @@ def run(
 
 
 def killed(directory: Path, anchor: str, rd: str, format_: str = "yes") -> None:
-    """A run with a journal that is killed after its third interval."""
+    """A run with a journal that is killed after its first interval."""
     line = command(directory, "-j", anchor, rd, format_, rate="max", elapsed=60)
     with subprocess.Popen(line, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout
         started = False
         for printed in process.stdout:
             started |= "Starting RD=" in printed and "format" not in printed
-            if started and printed.split()[1:2] == ["3"]:
+            if started and printed.split()[1:2] == ["1"]:
                 break
         process.send_signal(signal.SIGKILL)
 

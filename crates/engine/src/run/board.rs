@@ -197,19 +197,34 @@ impl Board {
         for (name, tally) in names.iter().zip(tallies) {
             entry.kinds.entry(name).and_modify(|sum| sum.add(tally)).or_insert_with(|| tally.clone());
         }
-        if entry.closed_by < running {
+        // Workers with and without a ramp have closed the same time.
+        let twin = (interval.index, interval.ramp);
+        let closed_by = entry.closed_by;
+        let beside = state.open.get(&twin).filter(|other| other.start_ns == start_ns);
+        if closed_by + beside.map_or(0, |other| other.closed_by) < running {
             return;
         }
-        let operations = figures(&entry.kinds);
-        state.close_before(Some(key));
+        let mut keys = vec![key];
+        keys.extend(beside.map(|_| twin));
+        keys.sort_unstable();
+        state.close_before(Some(keys[0]));
         let BoardState { live, open, course, held, .. } = &mut *state;
-        if let Some(OpenInterval { start_ns, end_ns, kinds, .. }) = open.remove(&key) {
-            course.add(live.group, (interval.index, interval.ramp), (start_ns, end_ns), &kinds, &operations);
+        let mut all = BTreeMap::new();
+        for (key, OpenInterval { start_ns, end_ns, kinds, .. }) in
+            keys.iter().filter_map(|key| Some((key, open.remove(key)?)))
+        {
+            let ramp = !key.1;
+            course.add(live.group, (key.0, ramp), (start_ns, end_ns), &kinds, &figures(&kinds));
+            for (name, tally) in &kinds {
+                all.entry(*name).and_modify(|sum: &mut Tally| sum.add(tally)).or_insert_with(|| tally.clone());
+            }
             if let Some(held) = held {
-                held.closed.push(ClosedInterval { group: live.group, interval: interval.clone(), kinds });
+                let interval = IntervalOutcome { ramp, ..interval.clone() };
+                held.closed.push(ClosedInterval { group: live.group, interval, kinds });
             }
         }
-        live.phase = if interval.ramp { "ramp".into() } else { "run".into() };
+        let operations = figures(&all);
+        live.phase = if keys.iter().any(|key| !key.1) { "ramp".into() } else { "run".into() };
         live.elapsed_ns = interval.end_ns;
         live.intervals = interval.index + 1;
         live.operations = operations;
@@ -305,8 +320,15 @@ impl Board {
     pub(crate) fn worker_ended(&self, closed: u64) {
         let mut state = self.lock();
         state.running -= 1;
-        let closed_with_others = state.open.range_mut(..(closed, false));
-        closed_with_others.for_each(|(_, open)| open.closed_by = open.closed_by.saturating_sub(1));
+        // Of two parts that began together, one with and one without a ramp, a worker has closed one.
+        let mut taken = None;
+        for (&(index, _), open) in state.open.range_mut(..(closed, false)) {
+            let part = Some((index, open.start_ns));
+            if open.closed_by > 0 && taken != part {
+                open.closed_by -= 1;
+                taken = part;
+            }
+        }
     }
 
     pub(crate) fn over(&self) {
@@ -348,23 +370,38 @@ mod tests {
         }
     }
 
+    fn close(board: &Board, index: u64, ramp: bool, operations: u64) {
+        let (start_ns, end_ns) = (index * 1_000, (index + 1) * 1_000);
+        let interval =
+            IntervalOutcome { index, start_ns, end_ns, joined: 1, ramp, operations: IntervalKinds::default() };
+        board.publish(&["read"], &interval, &[tally_of(operations, 512, 10)]);
+    }
+
+    #[test]
+    fn workers_with_and_without_a_ramp_close_an_interval_together() {
+        let board = Board::new(1_000, true);
+        board.phase("prepare", 0);
+        board.start(4, true, &[]);
+        for (ramp, operations) in [(true, 1), (false, 2), (true, 4)] {
+            close(&board, 0, ramp, operations);
+        }
+        assert_eq!(board.live().intervals, 0);
+        board.worker_ended(1);
+        assert_eq!(board.live().intervals, 0);
+        close(&board, 0, false, 8);
+        let live = board.live();
+        assert_eq!((live.phase.as_str(), live.intervals, live.operations["read"].operations), ("ramp", 1, 15));
+        let records: Vec<_> =
+            board.take_records().iter().map(|one| (one.ramp, one.operations["read"].operations)).collect();
+        assert_eq!(records, [(true, 5), (false, 10)]);
+    }
+
     #[test]
     fn an_interval_is_shown_when_all_have_closed_it_also_those_that_have_left_since() {
         let board = Board::new(1_000, false);
         board.phase("prepare", 0);
         board.start(3, false, &[]);
-        let close = |index, operations| {
-            let (start_ns, end_ns) = (index * 1_000, (index + 1) * 1_000);
-            let interval = IntervalOutcome {
-                index,
-                start_ns,
-                end_ns,
-                joined: 1,
-                ramp: false,
-                operations: IntervalKinds::default(),
-            };
-            board.publish(&["read"], &interval, &[tally_of(operations, 512, 10)]);
-        };
+        let close = |index, operations| close(&board, index, false, operations);
         let shown = || (board.live().intervals, board.live().operations.get("read").map(|read| read.operations));
         close(0, 1);
         board.worker_ended(1);
