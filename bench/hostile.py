@@ -477,8 +477,7 @@ def _resident_mib(pid: int) -> float:
 
 def _state(server: Server) -> dict[str, int]:
     with ControlClient(str(server.port)) as control:
-        found: dict[str, int] = control.stats().nfs4.to_builtins()
-        return found
+        return control.stats().nfs4
 
 
 def _cpu_seconds(pid: int) -> float:

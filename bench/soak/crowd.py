@@ -352,7 +352,7 @@ def _sampler(everything: Crowd) -> None:
             descriptors=held.descriptors,
             threads=held.threads,
             connections=len(stats.connections),
-            **stats.nfs4.to_builtins(),
+            **stats.nfs4,
             own_resident_mib=round(own.resident_mib, 2),
             own_descriptors=own.descriptors,
         )

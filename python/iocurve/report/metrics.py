@@ -11,15 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from threading import Lock
 
-import msgspec
-from msgspec.structs import astuple
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    InfoMetricFamily,
-    Metric,
-)
+from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from iocurve._native import VERSION
@@ -27,6 +19,7 @@ from iocurve.engine.outcome import IntervalKind, Live, LiveTotals, WorkerOutcome
 from iocurve.foundation.units import MICROSECOND_NS, SECOND_NS
 from iocurve.report.progress import Progress, StartedPoint, View
 from iocurve.result.document import Interval, Limit, Result
+from iocurve.result.openmetrics import counter, gauge
 from iocurve.result.stalls import longest_stall
 from iocurve.result.summary import Latency, Summary
 
@@ -155,62 +148,46 @@ def _numbered(names: Sequence[str]) -> list[str]:
 def _progress(
     point: StartedPoint | None, live: Live | None, purpose: str | None, finished: int, left_s: float
 ) -> Iterator[Metric]:
-    state = GaugeMetricFamily(RUNNING, "1 for the running point in its phase", labels=["point", "phase"])
-    planned = GaugeMetricFamily(f"{RUNNING}_points", "Points of the run; absent where a search decides")
-    if point:
-        state.add_metric([point.name, purpose or (live.phase if live else "starting")], 1)
-        if point.count is not None:
-            planned.add_metric([], point.count)
-    yield from (state, planned)
+    phase = [([point.name, purpose or (live.phase if live else "starting")], 1)] if point else []
+    yield gauge(RUNNING, "1 for the running point in its phase", ["point", "phase"], phase)
+    planned = point.count if point else None
+    yield gauge(f"{RUNNING}_points", "Points of the run; absent where a search decides", [], [([], planned)])
     yield GaugeMetricFamily(f"{RUNNING}_finished_points", "Points that have ended", finished)
-    yield GaugeMetricFamily(
-        f"{RUNNING}_left_seconds", "Estimate of the time left; 0 if unknown", left_s, unit="seconds"
-    )
+    yield gauge(f"{RUNNING}_left_seconds", "Estimate of the time left; 0 if unknown", [], [([], left_s)])
 
 
 def _newest_interval(point: StartedPoint, live: Live) -> Iterator[Metric]:
     """Rates and latencies of the newest interval. Its percentiles are those of the interval."""
-    labels = ["point", "operation"]
-    rate = GaugeMetricFamily(
-        f"{RUNNING}_operations_per_second", "Operations per second in the newest interval", labels=labels
-    )
-    data = GaugeMetricFamily(
-        f"{RUNNING}_data_bytes_per_second",
-        "Bytes per second in the newest interval",
-        labels=labels,
-        unit="bytes_per_second",
-    )
-    errors = GaugeMetricFamily(
-        f"{RUNNING}_errors_per_second", "Errors per second in the newest interval", labels=labels
-    )
-    latency = GaugeMetricFamily(
+    seconds = point.interval_ns / SECOND_NS
+    for name, about, count in (
+        ("operations_per_second", "Operations", "operations"),
+        ("data_bytes_per_second", "Bytes", "bytes"),
+        ("errors_per_second", "Errors", "errors"),
+    ):
+        samples = [([point.name, kind], getattr(part, count) / seconds) for kind, part in live.operations.items()]
+        yield gauge(f"{RUNNING}_{name}", f"{about} per second in the newest interval", OF_KIND, samples)
+    yield gauge(
         f"{RUNNING}_latency_seconds",
         "Quantiles of the service latency in the newest interval; quantile 1 is the maximum",
-        labels=[*labels, "quantile"],
-        unit="seconds",
+        [*OF_KIND, "quantile"],
+        [
+            ([point.name, kind, quantile], latency_ns / SECOND_NS)
+            for kind, part in live.operations.items()
+            for quantile, latency_ns in _quantiles(part)
+        ],
     )
-    seconds = point.interval_ns / SECOND_NS
-    for kind, part in live.operations.items():
-        rate.add_metric([point.name, kind], part.operations / seconds)
-        data.add_metric([point.name, kind], part.bytes / seconds)
-        errors.add_metric([point.name, kind], part.errors / seconds)
-        for quantile, latency_ns in _quantiles(part):
-            latency.add_metric([point.name, kind, quantile], latency_ns / SECOND_NS)
-    yield from (rate, data, errors, latency)
 
 
 def _totals(totals: Counter[tuple[str, str, str]]) -> Iterator[Metric]:
     """Counters of what has completed in all runs of each point so far, ramps included."""
     kinds = dict.fromkeys((point, kind) for point, kind, _ in totals)
-    for figure, name, text, unit in (
-        ("operations", "operations", "Operations completed so far, ramps included", ""),
-        ("bytes", "data_bytes", "Bytes that they moved", "bytes"),
-        ("errors", "errors", "Operations that failed", ""),
+    for figure, name, about in (
+        ("operations", "operations", "Operations completed so far, ramps included"),
+        ("bytes", "data_bytes", "Bytes that they moved"),
+        ("errors", "errors", "Operations that failed"),
     ):
-        family = CounterMetricFamily(f"{RUNNING}_{name}", text, labels=["point", "operation"], unit=unit)
-        for point, kind in kinds:
-            family.add_metric([point, kind], totals[point, kind, figure])
-        yield family
+        samples = [([point, kind], totals[point, kind, figure]) for point, kind in kinds]
+        yield counter(f"{RUNNING}_{name}", about, OF_KIND, samples)
 
 
 def _quantiles(part: IntervalKind) -> list[tuple[str, int]]:
@@ -222,79 +199,50 @@ def _quantiles(part: IntervalKind) -> list[tuple[str, int]]:
 # ---- points that have ended
 
 
-class _PointFamilies(msgspec.Struct, frozen=True):
-    """The metrics of points, by point and kind of operation."""
-
-    operations: CounterMetricFamily
-    data: CounterMetricFamily
-    errors: CounterMetricFamily
-    drained: CounterMetricFamily
-    unfinished: CounterMetricFamily
-    missed: CounterMetricFamily
-    rate: GaugeMetricFamily
-    data_rate: GaugeMetricFamily
-    service: HistogramMetricFamily
-    response: HistogramMetricFamily
+OF_KIND = ("point", "operation")
+COUNTERS = (
+    ("operations", "operations", "Operations in the measured window"),
+    ("bytes", "data_bytes", "Bytes that they moved"),
+    ("errors", "errors", "Operations that failed"),
+    ("drained", "drained_operations", "Operations that completed after the window"),
+    ("unfinished", "unfinished_operations", "Operations that never completed"),
+    ("missed", "missed_operations", "Due operations that were never sent"),
+)
+"""Counts of a kind, their names as metrics, and their meaning."""
 
 
 def _points(summaries: Sequence[tuple[str, Summary]]) -> Iterator[Metric]:
-    labels = ["point", "operation"]
-    made = _PointFamilies(
-        CounterMetricFamily(f"{POINT}_operations", "Operations in the measured window", labels=labels),
-        CounterMetricFamily(f"{POINT}_data_bytes", "Bytes that they moved", labels=labels, unit="bytes"),
-        CounterMetricFamily(f"{POINT}_errors", "Operations that failed", labels=labels),
-        CounterMetricFamily(f"{POINT}_drained_operations", "Operations that completed after the window", labels=labels),
-        CounterMetricFamily(f"{POINT}_unfinished_operations", "Operations that never completed", labels=labels),
-        CounterMetricFamily(f"{POINT}_missed_operations", "Due operations that were never sent", labels=labels),
-        GaugeMetricFamily(f"{POINT}_operations_per_second", "Operations per second", labels=labels),
-        GaugeMetricFamily(f"{POINT}_data_bytes_per_second", "Bytes per second", labels=labels, unit="bytes_per_second"),
-        HistogramMetricFamily(
-            f"{POINT}_latency_seconds", "Service latency, submission to completion", labels=labels, unit="seconds"
-        ),
-        HistogramMetricFamily(
-            f"{POINT}_response_latency_seconds",
+    done = [([name, kind], totals) for name, summary in summaries for kind, totals in summary.kinds.items()]
+    for count, metric, about in COUNTERS:
+        yield counter(f"{POINT}_{metric}", about, OF_KIND, [(names, getattr(totals, count)) for names, totals in done])
+    for rate, metric, about in (
+        ("iops", "operations_per_second", "Operations per second"),
+        ("bytes_per_s", "data_bytes_per_second", "Bytes per second"),
+    ):
+        # An imported result may not state a rate.
+        rates = [(names, value) for names, totals in done if not math.isnan(value := getattr(totals, rate))]
+        yield gauge(f"{POINT}_{metric}", about, OF_KIND, rates)
+    for metric, about, latencies in (
+        ("latency_seconds", "Service latency, submission to completion", [(one, of.service) for one, of in done]),
+        (
+            "response_latency_seconds",
             "Response latency under a rate, from due time to completion",
-            labels=labels,
-            unit="seconds",
+            [(names, totals.response) for names, totals in done if totals.response],
         ),
-    )
-    window = GaugeMetricFamily(
-        f"{POINT}_window_seconds", "Time that the rates are over", labels=["point"], unit="seconds"
-    )
-    for name, summary in summaries:
-        window.add_metric([name], summary.window_ns / SECOND_NS)
-        _add_kinds(made, name, summary)
-    yield from astuple(made)
-    yield window
+    ):
+        family = HistogramMetricFamily(f"{POINT}_{metric}", about, labels=OF_KIND, unit="seconds")
+        for names, latency in latencies:
+            _add_histogram(family, names, latency)
+        yield family
+    windows = [([name], summary.window_ns / SECOND_NS) for name, summary in summaries]
+    yield gauge(f"{POINT}_window_seconds", "Time that the rates are over", ["point"], windows)
 
 
 def _stalls(points: Sequence[tuple[str, Sequence[WorkerOutcome]]]) -> Metric:
     """The longest stall of the target in each point, as ``stall`` in checks."""
-    family = GaugeMetricFamily(
-        f"{POINT}_stall_seconds", "Longest stall of the target, 0 without one", labels=["point"], unit="seconds"
-    )
-    for name, workers in points:
-        stall = longest_stall(workers)
-        family.add_metric([name], stall[1] / SECOND_NS if stall else 0.0)
-    return family
-
-
-def _add_kinds(made: _PointFamilies, name: str, summary: Summary) -> None:
-    for kind, totals in summary.kinds.items():
-        labels = [name, kind]
-        made.operations.add_metric(labels, totals.operations)
-        made.data.add_metric(labels, totals.bytes)
-        made.errors.add_metric(labels, totals.errors)
-        made.drained.add_metric(labels, totals.drained)
-        made.unfinished.add_metric(labels, totals.unfinished)
-        made.missed.add_metric(labels, totals.missed)
-        # An imported result may not state a rate.
-        for family, value in ((made.rate, totals.iops), (made.data_rate, totals.bytes_per_s)):
-            if not math.isnan(value):
-                family.add_metric(labels, value)
-        _add_histogram(made.service, labels, totals.service)
-        if totals.response:
-            _add_histogram(made.response, labels, totals.response)
+    longest = [(name, longest_stall(workers)) for name, workers in points]
+    samples = [([name], stall[1] / SECOND_NS if stall else 0.0) for name, stall in longest]
+    return gauge(f"{POINT}_stall_seconds", "Longest stall of the target, 0 without one", ["point"], samples)
 
 
 def _add_histogram(family: HistogramMetricFamily, labels: Sequence[str], latency: Latency) -> None:
@@ -309,17 +257,10 @@ def _add_histogram(family: HistogramMetricFamily, labels: Sequence[str], latency
 
 def _rate_bounds(points: Sequence[tuple[str, Interval]]) -> Iterator[Metric]:
     """Bounds of the 95 % interval of all kinds together; absent where they are not known."""
-    low, high = (
-        GaugeMetricFamily(
-            f"{POINT}_{which}_operations_per_second", f"{word} bound of the 95 % interval of IOPS", labels=["point"]
-        )
-        for which, word in (("low", "Lower"), ("high", "Upper"))
-    )
-    for name, figure in points:
-        for family, bound in ((low, figure.low), (high, figure.high)):
-            if bound is not None:
-                family.add_metric([name], bound)
-    yield from (low, high)
+    for which, word in (("low", "Lower"), ("high", "Upper")):
+        samples = [([name], getattr(figure, which)) for name, figure in points]
+        about = f"{word} bound of the 95 % interval of IOPS"
+        yield gauge(f"{POINT}_{which}_operations_per_second", about, ["point"], samples)
 
 
 def _limits(limits: Sequence[tuple[str, Limit]]) -> Metric:
@@ -331,12 +272,15 @@ def _limits(limits: Sequence[tuple[str, Limit]]) -> Metric:
 
 def _findings(result: Result) -> Iterator[Metric]:
     """The findings of a search in base units; ``bound`` is value, low or high."""
-    for unit in dict.fromkeys(finding.unit for finding in result.search.findings) if result.search else ():
+    if result.search is None:
+        return
+    for unit in dict.fromkeys(finding.unit for finding in result.search.findings):
         name = "_".join(["iocurve_finding", *([UNITS[unit]] if unit in UNITS else [])])
-        family = GaugeMetricFamily(name, "Value that a search found", labels=["finding", "bound"])
-        for finding in result.search.findings if result.search else ():
-            bounds = {"value": finding.figure.value, "low": finding.figure.low, "high": finding.figure.high}
-            for bound, value in bounds.items():
-                if finding.unit == unit and value is not None:
-                    family.add_metric([finding.name, bound], value * SCALES.get(unit, 1.0))
-        yield family
+        samples = [
+            ([finding.name, bound], value * SCALES.get(unit, 1.0))
+            for finding in result.search.findings
+            if finding.unit == unit
+            for bound in ("value", "low", "high")
+            if (value := getattr(finding.figure, bound)) is not None
+        ]
+        yield gauge(name, "Value that a search found", ["finding", "bound"], samples)

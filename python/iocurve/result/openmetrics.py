@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from iocurve.foundation.errors import TargetError, option
 from iocurve.foundation.serving import http_served
+
+Samples = Iterable[tuple[Sequence[str], float | None]]
+"""The values of the labels and the value of each sample; one that is not known (None) is left out."""
+_UNITS = ("bytes_per_second", "bytes", "seconds")
+
+
+def gauge(name: str, about: str, labels: Sequence[str], samples: Samples) -> Metric:
+    """A gauge. Its unit is at the end of its name."""
+    return _filled(GaugeMetricFamily(name, about, labels=labels, unit=unit_of(name)), samples)
+
+
+def counter(name: str, about: str, labels: Sequence[str], samples: Samples) -> Metric:
+    """A counter. Its unit is at the end of its name."""
+    return _filled(CounterMetricFamily(name, about, labels=labels, unit=unit_of(name)), samples)
+
+
+def unit_of(name: str) -> str:
+    """The unit at the end of a name; empty without one."""
+    return next((unit for unit in _UNITS if name.endswith(f"_{unit}")), "")
+
+
+def _filled(family: GaugeMetricFamily | CounterMetricFamily, samples: Samples) -> Metric:
+    for labels, value in samples:
+        if value is not None:
+            family.add_metric(labels, value)
+    return family
 
 
 def text(metrics: Collector) -> bytes:

@@ -44,22 +44,6 @@ class BucketStats(Struct):
     rate_per_s: int
 
 
-class FaultStats(Struct):
-    """The faults injected so far, by kind."""
-
-    flip_bit: int
-    """Bits changed in the data of READs."""
-    torn_write: int
-    lost_write: int
-    stale_read: int
-    misdirected_write: int
-    eio: int
-    enospc: int
-    lost_create: int
-    misdirected_rename: int
-    stale_attributes: int
-
-
 class ExportStats(IoStats):
     """An export."""
 
@@ -73,8 +57,8 @@ class ExportStats(IoStats):
     catch_up_ns: int
     """Time for which buckets now keep what they gain on top of their capacities, because a thread was starved within
     the last second; at most 250 ms."""
-    faults: FaultStats | None
-    """None if the volume injects none."""
+    faults: dict[str, int] | None
+    """The faults injected so far, by kind (``flip_bit`` counts bits); None if the volume injects none."""
 
 
 class ClientStats(IoStats):
@@ -95,19 +79,6 @@ class ConnectionStats(IoStats):
     """Address and port of the client."""
     in_flight: int
     """Requests that wait for a limit or the added latency."""
-
-
-class Nfs4Stats(Struct):
-    """The state that NFSv4.1 clients have on a volume."""
-
-    clients: int
-    """Clients, those without a session included."""
-    slots: int
-    """Slots of their sessions."""
-    states: int
-    """Opens and lock owners."""
-    ranges: int
-    """Locked byte ranges."""
 
 
 class VolumeStats(IoStats):
@@ -135,7 +106,9 @@ class VolumeStats(IoStats):
     time. Limits then give up to 250 ms of what was missed later; a closed loop without enough in flight gets less."""
     connection_memory_bytes: int
     """Memory that connections hold for records in part, replies not taken and calls that wait."""
-    nfs4: Nfs4Stats
+    nfs4: dict[str, int]
+    """The state of NFSv4.1 clients: ``clients`` (those without a session included), ``slots`` of their sessions,
+    ``states`` (opens and lock owners), locked ``ranges`` of bytes."""
     exports: tuple[ExportStats, ...]
     """In the order of the configuration."""
     clients: tuple[ClientStats, ...]
