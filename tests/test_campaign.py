@@ -111,22 +111,19 @@ def deep(depth: int, seconds: int, block_bytes: int = 4096) -> plan.Plan:
     ],
 )
 def test_a_run_that_is_short_for_a_known_rate_is_remarked_before_it(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    second: plan.Plan,
-    users: bool,
-    told: str | None,
+    monkeypatch: pytest.MonkeyPatch, second: plan.Plan, users: bool, told: str | None
 ) -> None:
     """The point before had 10 IOPS."""
     before: list[str] = []
+    out = io.StringIO()
 
     def measure(plan: plan.Plan, *_: object) -> local.Measured:
-        before.append(capsys.readouterr().err)
+        before.append(out.getvalue())
         worker = synthetic.worker_outcome({"read": synthetic.kind({100: 40}, 4096)}, window_ns=(0, 4 * SECOND_NS))
         return local.Measured(plan, synthetic.outcome(worker), None, None)
 
     monkeypatch.setattr(local, "measure", measure)
-    campaign = Campaign(synthetic.result([]), PlainView(io.StringIO(), keeps_lines=True), lambda _: None)
+    campaign = Campaign(synthetic.result([]), PlainView(out, keeps_lines=False), lambda _: None)
     for name, one in (("first", deep(1, 4)), ("second", second)):
         campaign.measure(Measurement(one, "family", name=name, length_is_users=users))
     assert before[0] == ""

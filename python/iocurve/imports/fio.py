@@ -8,17 +8,26 @@ The load of jobs comes from the options that fio's JSON keeps as they were given
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import PurePosixPath
 from typing import TypeVar
 
 from iocurve.foundation.units import KIB, MICROSECOND_NS, MILLISECOND_NS, format_duration
-from iocurve.imports import fio_logs
 from iocurve.imports.parsing import SourceFile, documents, number, part_of, scaled, size, whole
 from iocurve.imports.points import ImportedLoad, ImportedMeasurement
 from iocurve.result.document import Json
-from iocurve.result.imported import ImportedJob, ImportedKind, ImportedLatency, histogram_of, together, total_of
+from iocurve.result.imported import (
+    ImportedInterval,
+    ImportedJob,
+    ImportedKind,
+    ImportedLatency,
+    histogram_of,
+    together,
+    total_of,
+)
 
 KINDS = ("read", "write", "trim")
 MIXED = "mixed"
@@ -171,7 +180,7 @@ def _point(
         kinds=kinds,
         total=total,
         jobs=tuple(reports) if len(reports) > 1 else (),
-        intervals=fio_logs.intervals(source, _numbers(document, jobs), options, _unit_ns(jobs)),
+        intervals=_intervals(source, _numbers(document, jobs), options, _unit_ns(jobs)),
         window_ns=round(max(map(_runtime_ms, jobs)) * MILLISECOND_NS),
         workers=workers_of(options, names),
         cpu_ns_per_operation=_cpu_ns(jobs, total.operations),
@@ -304,18 +313,9 @@ def _percent(key: str) -> str:
 
 def _unit_ns(jobs: Sequence[Json]) -> int:
     """The unit of latencies: microseconds before version 3."""
-    kinds = (*KINDS, MIXED)
-    names = [_latency_name(part_of(job, kind)) for job in jobs for kind in kinds]
-    return (
-        1
-        if any(
-            name.endswith("_ns") and name in part_of(job, kind)
-            for job in jobs
-            for kind in (*KINDS, MIXED)
-            for name in names
-        )
-        else MICROSECOND_NS
-    )
+    parts = [part_of(job, kind) for job in jobs for kind in (*KINDS, MIXED)]
+    names = {name for name in map(_latency_name, parts) if name.endswith("_ns")}
+    return 1 if any(name in part for part in parts for name in names) else MICROSECOND_NS
 
 
 def _bins(bins: Json, unit_ns: int) -> dict[int, int]:
@@ -497,3 +497,75 @@ def _depth(options: Options) -> int | None:
     if depth == 1 or options.get("ioengine") in SYNCHRONOUS:
         return 1
     return depth if "ioengine" in options else None
+
+
+# ---- logs next to the JSON
+
+LOGGED_KINDS = {0: "read", 1: "write", 2: "trim"}
+LOGS = {"iops": "write_iops_log", "bw": "write_bw_log", "lat": "write_lat_log"}
+
+
+def _intervals(
+    source: SourceFile, numbers: Sequence[Sequence[int]], options: Sequence[Options | None], unit_ns: int
+) -> tuple[ImportedInterval, ...]:
+    """The series of the jobs of one point, from the logs that are in the same directory; empty without any.
+
+    ``numbers`` are those in the names of the logs of each job; latencies are in ``unit_ns``. An interval in which not
+    all jobs have an entry is left out.
+    """
+    cells: dict[tuple[int, str], dict[str, list[float]]] = {}
+    window_ms = _window_ms(options)
+    if window_ms is None:
+        return ()
+    for job, of_job in zip(options, numbers, strict=True):
+        for which, option in LOGS.items():
+            prefix = PurePosixPath((job or {}).get(option, "")).name
+            for number_in_name in of_job if prefix else ():
+                entries = _entries(source, prefix, which, number_in_name)
+                for place, value in _windows(entries, window_ms, which):
+                    cell = cells.setdefault(place, {name: [] for name in LOGS})
+                    cell[which].append(value * (unit_ns if which == "lat" else 1))
+    jobs = {place: len(cell["iops"]) + len(cell["bw"]) for place, cell in cells.items()}
+    most = {kind: max(count for (_, each), count in jobs.items() if each == kind) for _, kind in cells}
+    return tuple(
+        ImportedInterval(
+            start_ns=round((index - 1) * window_ms * MILLISECOND_NS),
+            end_ns=round(index * window_ms * MILLISECOND_NS),
+            kind=kind,
+            iops=sum(cell["iops"]) if cell["iops"] else None,
+            bytes_per_s=sum(cell["bw"]) * KIB if cell["bw"] else None,
+            mean_ns=math.fsum(cell["lat"]) / len(cell["lat"]) if cell["lat"] else None,
+        )
+        for (index, kind), cell in sorted(cells.items())
+        if jobs[index, kind] == most[kind]
+    )
+
+
+def _window_ms(options: Sequence[Options | None]) -> float | None:
+    """The window that all jobs log means of; None where they log each operation, or differ."""
+    windows = {number((job or {}).get("log_avg_msec")) for job in options}
+    return windows.pop() or None if len(windows) == 1 else None
+
+
+def _entries(source: SourceFile, prefix: str, which: str, place: int) -> Iterator[tuple[float, float, str]]:
+    """Time in ms, value and kind of each line that is whole."""
+    log = source.sibling(f"{prefix}_{which}.{place}.log") or source.sibling(f"{prefix}_{which}.log")
+    for line in log.text.splitlines() if log else ():
+        columns = line.split(",")
+        if len(columns) >= 4:
+            time_ms, value, kind = number(columns[0]), number(columns[1]), whole(columns[2])
+            if time_ms is not None and value is not None and kind in LOGGED_KINDS:
+                yield time_ms, value, LOGGED_KINDS[kind]
+
+
+def _windows(
+    entries: Iterable[tuple[float, float, str]], window_ms: float, which: str
+) -> Iterator[tuple[tuple[int, str], float]]:
+    """Number, kind and value of each window of a log. fio logs no rate where nothing completed: it is 0 there."""
+    ends: dict[str, int] = {}
+    for time_ms, value, kind in entries:
+        index = max(1, round(time_ms / window_ms))
+        if which != "lat":
+            yield from (((missing, kind), 0.0) for missing in range(ends.get(kind, index) + 1, index))
+        ends[kind] = index
+        yield (index, kind), value

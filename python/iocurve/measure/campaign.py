@@ -25,7 +25,7 @@ from iocurve.foundation.errors import Interrupted, IocurveError, RunError
 from iocurve.foundation.units import SECOND_NS, counted
 from iocurve.measure import interrupts, local
 from iocurve.measure.machines import THIS_MACHINE, Machines, client_notes, stall_text
-from iocurve.report.progress import POINT_COLUMNS, NoView, StartedPoint, View
+from iocurve.report.progress import POINT_COLUMNS, StartedPoint, View
 from iocurve.report.views import progress_view
 from iocurve.result import host, stalls, turns
 from iocurve.result.course import singly
@@ -374,7 +374,8 @@ class Campaign:
         self, one: Measurement, plan: Plan, turn: tuple[int, int] = (1, 1), *, is_again: bool = False
     ) -> tuple[Point, tuple[MachineUse | None, ...]]:
         """Runs a plan once; gives the point, and the use of this machine in each phase."""
-        self._foresee(one, plan)
+        if text := self._foreseen(one, plan):
+            self._view.warned(text)
         self._show(one, plan, turn, is_again=is_again)
         one.before()
         plan = plan if one.keeps_intervals else _with_joined_intervals(plan)
@@ -415,17 +416,19 @@ class Campaign:
             if code != stalls.SLOW_TARGET or one.length_is_users:
                 self.result = self.result.with_note(code, text)
 
-    def _foresee(self, one: Measurement, plan: Plan) -> None:
-        """Warns of a run that is short for its depth at the rate of the same load before, or of the target's limit."""
+    def _foreseen(self, one: Measurement, plan: Plan) -> str:
+        """A warning of a run that is short for its depth at the rate of the same load before, or of the target's limit.
+
+        Empty without one.
+        """
         rate = self._rates.get(_load_of(plan)) or stalls.limit_iops(self.result.target, plan)
         workers = [worker for group in plan.groups for worker in group.workers]
         lengths = [worker.end.runtime_ns for worker in workers if worker.end.runtime_ns]
         is_paced = any(worker.rate or any(kind.rate for kind in worker.operations) for worker in workers)
-        if not (one.length_is_users and rate and lengths) or is_paced or isinstance(self._view, NoView):
-            return
+        if not (one.length_is_users and rate and lengths) or is_paced:
+            return ""
         depth = max(sum(worker.depth for worker in group.workers) for group in plan.groups)
-        if text := stalls.foreseen_text(one.title, depth, rate, max(lengths)):
-            print(f"warning: {text}", file=sys.stderr)
+        return stalls.foreseen_text(one.title, depth, rate, max(lengths))
 
     def _finished_earlier(self, one: Measurement) -> Point | None:
         """A point that an earlier run finished, added to the result."""

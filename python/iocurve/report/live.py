@@ -116,6 +116,10 @@ class TerminalView(Progress):
         if not self._is_paused:
             self._display.refresh()
 
+    def warned(self, text: str) -> None:
+        """Writes a line to stderr, which the whole screen holds back."""
+        print(f"warning: {text}", file=sys.stderr)
+
     def _print_finished(self) -> None:
         for line in self._finished_lines() if self._keeps_lines else ():
             self._console.print(line, soft_wrap=True, highlight=False)

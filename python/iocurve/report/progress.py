@@ -122,6 +122,9 @@ class View:
     def report_written(self, path: Path) -> None:
         """The report of the run is in this file."""
 
+    def warned(self, text: str) -> None:
+        """The point that begins is not planned well."""
+
 
 class NoView(View):
     """Shows nothing."""
@@ -426,6 +429,10 @@ class PlainView(Progress):
         for position, line, state in self._finished if self._keeps_lines else ():
             print(f"{position}  {line}{state}", file=self._out, flush=True)
         self._finished.clear()
+
+    def warned(self, text: str) -> None:
+        """Writes a line."""
+        print(f"warning: {text}", file=self._out)
 
     def _line(self) -> str:
         if self._point is None:

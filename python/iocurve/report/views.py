@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from threading import Event
@@ -16,41 +17,22 @@ import msgspec
 from iocurve.engine.outcome import Live
 from iocurve.foundation.errors import TargetError, option
 from iocurve.foundation.serving import http_served
-from iocurve.report.progress import METRICS, NoView, PlainView, Progress, StartedPoint, View, whole_seconds
-from iocurve.result.summary import Summary
+from iocurve.report.progress import METRICS, NoView, PlainView, Progress, View, whole_seconds
 
 EVENT_EVERY_S = 1.0
 
 
 class _Together(View):
-    """Several views of one run."""
+    """Several views of one run: each gets every call of a method of ``View``."""
 
     def __init__(self, views: Sequence[View]) -> None:
-        self._views = views
+        for name in filter(lambda name: not name.startswith("_"), vars(View)):
+            setattr(self, name, partial(_call_each, [getattr(view, name) for view in views]))
 
-    def point_started(self, point: StartedPoint) -> None:
-        for view in self._views:
-            view.point_started(point)
 
-    def preparing(self, purpose: str | None) -> None:
-        for view in self._views:
-            view.preparing(purpose)
-
-    def update(self, live: Live) -> None:
-        for view in self._views:
-            view.update(live)
-
-    def turn_finished(self) -> None:
-        for view in self._views:
-            view.turn_finished()
-
-    def point_finished(self, summary: Summary, disturbance: str | None = None) -> None:
-        for view in self._views:
-            view.point_finished(summary, disturbance)
-
-    def report_written(self, path: Path) -> None:
-        for view in self._views:
-            view.report_written(path)
+def _call_each(calls: Sequence[Callable[..., None]], *arguments: object) -> None:
+    for call in calls:
+        call(*arguments)
 
 
 _FILLS_SCREEN: ContextVar[bool | None] = ContextVar("fills_screen", default=None)
