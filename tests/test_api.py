@@ -483,6 +483,28 @@ def test_a_task_awaits_a_run() -> None:
     assert asyncio.run(awaited()).state == "finished"
 
 
+def test_a_task_iterates_over_snapshots() -> None:
+    async def seen() -> tuple[list[iocurve.Snapshot], iocurve.Result]:
+        running = iocurve.start(iocurve.run, READS)
+        return [snapshot async for snapshot in running], await running
+
+    snapshots, result = asyncio.run(seen())
+    assert snapshots
+    assert {snapshot.point for snapshot in snapshots} == {result.point(result.points[0].name).name}
+
+
+def test_a_point_is_found_by_its_name() -> None:
+    result = synthetic.envelope()
+    point = result.points[2]
+    assert result.point(point.name) is point
+    # The form of the documentation, which type checkers accept.
+    assert (
+        f"{point.name}: {point.limit_label}" == f"{point.name}: {point.limit.label if point.limit else 'cannot tell'}"
+    )
+    with pytest.raises(ResultError, match="there is no point 'a'; there are '"):
+        result.point("a")
+
+
 def test_other_threads_run_while_the_engine_is_waited_for() -> None:
     run = _native.Run(ENDLESS.to_json())
     counted = 0

@@ -148,12 +148,16 @@ def test_an_interval_that_spans_the_bound_cannot_tell() -> None:
 
 
 def test_a_limit_has_its_code_and_its_short_name(depths: Result) -> None:
-    limit = Limit(code="foreign_cpu", short_name="others' CPU", text="the processors are busy")
+    limit = Limit(code="cpu_contention", short_name="CPU contention", text="the processors are busy")
     result = depths.replace(points=tuple(one.replace(limit=limit) for one in depths.points[:1]))
-    for text in ('limited_by == "others_cpu"', 'limited_by == "foreign_cpu" and limited_by_confidence == "likely"'):
+    for text in (
+        'limited_by == "others_cpu"',
+        'limited_by == "foreign_cpu"',
+        'limited_by == "cpu_contention" and limited_by_confidence == "likely"',
+    ):
         ((_, verdict, why),) = checked(result, text)
         assert verdict == "failed"
-        assert why.startswith('limited_by is "foreign_cpu"')
+        assert why.startswith('limited_by is "cpu_contention"')
 
 
 def test_the_findings_of_a_search_are_checked_once(depths: Result) -> None:
@@ -204,8 +208,18 @@ def test_each_failing_point_has_a_line() -> None:
 
 
 def test_junit_has_a_suite_for_each_expression() -> None:
-    root = ET.fromstring(reports.junit(some_checks(), "nightly"))
-    assert root.attrib == {"name": "nightly", "tests": "4", "failures": "1", "errors": "1"}
+    root = ET.fromstring(reports.junit(some_checks(), "nightly", synthetic.result([])))
+    # Ant's schema: attributes of each suite, none of the root, and these parts in this order.
+    assert not root.attrib
+    for number, suite in enumerate(root):
+        assert {"name", "id", "package", "timestamp", "hostname", "tests", "failures", "errors", "time"} == {
+            *suite.attrib
+        }
+        assert (suite.get("id"), suite.get("package"), suite.get("time")) == (str(number), "nightly", "0")
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", suite.get("timestamp", ""))
+        first, *parts, out, error = (part.tag for part in suite)
+        assert (first, {*parts}, out, error) == ("properties", {"testcase"}, "system-out", "system-err")
+        assert all({*case.attrib} == {"name", "classname", "time"} for case in suite.iter("testcase"))
     assert [(suite.get("name"), suite.get("tests")) for suite in root] == [
         ("p99 > 2ms", "2"),
         ("knee < 32", "1"),
@@ -242,7 +256,7 @@ def test_checks_are_written_to_files(depths: Result, tmp_path: Path, capfd: pyte
     depths.write(tmp_path / "result.json")
     files = ["--junit", str(tmp_path / "j.xml"), "--markdown", str(tmp_path / "m.md")]
     assert status_of("check", str(tmp_path), "--fail-if", "errors > 0", *files) == 4
-    assert ET.parse(tmp_path / "j.xml").getroot().get("failures") == "1"
+    assert [suite.get("failures") for suite in ET.parse(tmp_path / "j.xml").getroot()] == ["1"]
     assert "| `errors > 0` | depth 16 |" in (tmp_path / "m.md").read_text()
     assert capfd.readouterr().out == "FAILED  errors > 0: depth 16: errors 2 is above 0\npassed  errors > 0: 1 point\n"
     assert status_of("check", str(tmp_path), "--fail-if", "errors > 0", "--junit", f"{tmp_path}/none/j.xml") == 2

@@ -54,7 +54,7 @@ def text_of(page: Path) -> str:
 
 TUTORIAL_PORT = "20490"
 BUSY = re.compile(r"warning: (the volume was starved|.*(the target stalled|itself did not run))|info: .*measured again")
-HELD = re.compile(r"random-.*: others' CPU \(.*\): others hold the processors")
+HELD = re.compile(r"random-.*: CPU contention \(.*\): others hold the processors")
 """The verdict on a machine whose processors others hold is another one than the page's."""
 STEP_S_MAX = 200
 NUMBER = r"(?:\B-)?\d[\d,]*(?:\.\d+)?k?"

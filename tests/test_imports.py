@@ -167,6 +167,87 @@ def test_a_synchronous_engine_has_depth_1(tmp_path: Path) -> None:
     assert only(imported(tmp_path, fio_document(job))).axes["depth"] == 2
 
 
+FORMS = {form: data(f"fio/output.{form}") for form in ("json", "normal", "terse")}
+"""The outputs of one run of fio 3.33, of two jobs that mix and one that reads after them."""
+
+
+@pytest.mark.parametrize("form", ["normal", "terse"])
+def test_the_text_of_fio_gives_the_values_of_its_json(tmp_path: Path, form: str) -> None:
+    exact, read_text = (imported(tmp_path, FORMS[each]).points for each in ("json", form))
+    assert [point.name for point in read_text] == [point.name for point in exact] == ["a", "b"]
+    for point, other in zip(read_text, exact, strict=True):
+        for kind, stated in other.kind_figures.items():
+            found = point.kind_figures[kind]
+            assert found.iops == pytest.approx(stated.iops, rel=1e-3)
+            for name in ("mib_per_s", "mean_us", "p50_us", "p99_us", "max_us"):
+                # Text states latencies in whole microseconds.
+                assert getattr(found, name) == pytest.approx(getattr(stated, name), rel=1e-3, abs=1), (kind, name)
+    if form == "normal":
+        # The text does not say what share of a mix was to be read.
+        assert exact[0].axes["read_percent"] == 70
+        assert [point.axes for point in read_text] == [
+            {name: value for name, value in point.axes.items() if name != "read_percent"} for point in exact
+        ]
+        assert [point.summary().operations for point in read_text] == [point.summary().operations for point in exact]
+
+
+def test_the_text_of_fio_2_is_read_from_a_quotation(tmp_path: Path) -> None:
+    text = """\
+        > t: (g=0): rw=randread, bs=4K-4K/4K-4K/4K-4K, ioengine=libaio, iodepth=16
+        > fio-2.1.3
+        > t: (groupid=0, jobs=1): err= 0: pid=7: Sat Jun 24 12:07:54 2017
+        >   read : io=10240MB, bw=63317KB/s, iops=15829, runt=165607msec
+        >     clat (usec): min=99, max=15.2K, avg=1003.50, stdev=221.00
+        >     issued    : total=r=2621440/w=0/d=0, short=r=0/w=0/d=0
+        > Run status group 0 (all jobs):
+    """
+    (point,) = imported(tmp_path, text).points
+    assert point.summary().operations == 2_621_440
+    assert point.figures.iops == pytest.approx(15_829, abs=1)
+    assert point.figures.mib_per_s == pytest.approx(10_240 / 165.607, rel=1e-6)
+    assert (point.figures.mean_us, point.figures.max_us) == (1003.5, 15_200)
+    assert (point.axes["depth"], point.axes["block_bytes"]) == (16, 4096)
+
+
+CONSOLE = """\
+$ elbencho -w -r --lat -t 2 -s 1g -b 1m /mnt/a
+OPERATION   RESULT TYPE         FIRST DONE   LAST DONE
+=========== ================    ==========   =========
+MKDIRS      Elapsed time     :         1ms         2ms
+            Dirs/s           :        2000        1000
+            Dirs total       :           2           2
+---
+WRITE       Elapsed time     :    2m3.241s    2m5.755s
+            IOPS             :       33395       33352
+            Throughput MiB/s :       33395       33352
+            Total MiB        :     4115703     4194304
+            IO latency       : [ min=42us avg=1.50ms max=1.23s ]
+---
+RWMIX50     Elapsed ms       :        4000        5000
+            IOPS write       :         110         100
+            IOPS read        :         330         300
+            IOPS total       :         440         400
+            MiB/s write      :         110         100
+            MiB/s read       :         330         300
+            MiB/s total      :         440         400
+            MiB write        :         440         500
+            MiB read         :        1320        1500
+---
+"""
+
+
+def test_the_console_of_elbencho_gives_the_last_done_of_each_phase(tmp_path: Path) -> None:
+    made, written, mixed = imported(tmp_path, CONSOLE).points
+    assert (made.name, made.figures.iops, made.summary().operations) == ("MKDIRS", 1000, 2)
+    assert written.summary().window_ns == 125_755_000_000
+    assert (written.figures.iops, written.figures.mib_per_s) == (33_352, 33_352)
+    assert (written.figures.mean_us, written.figures.max_us) == (1500, 1_230_000)
+    assert {kind: (found.iops, found.mib_per_s) for kind, found in mixed.kind_figures.items()} == {
+        "write": (100, 100),
+        "read": (300, 300),
+    }
+
+
 def test_fio_2_has_microseconds_and_kibibytes(tmp_path: Path) -> None:
     read_part = {
         "io_bytes": 8000,

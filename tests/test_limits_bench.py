@@ -76,8 +76,8 @@ def test_another_name_is_false_unless_it_is_true_of_every_limit() -> None:
     assert judged_name(SERVER, None, 0.1) == "undecided"
     assert judged_name(SERVER, "saturated", 0.1) == "undecided"
     assert judged_name(frozenset({"depth"}), "saturated", 0.1) == "false"
-    assert judged_name(SERVER, "foreign_cpu", 0.1) == "false"
-    assert judged_name(SERVER, "foreign_cpu", 0.95) == "held up"
+    assert judged_name(SERVER, "cpu_contention", 0.1) == "false"
+    assert judged_name(SERVER, "cpu_contention", 0.95) == "held up"
 
 
 def test_intervals_are_those_of_the_literature() -> None:

@@ -365,7 +365,7 @@ def test_the_verdicts_of_a_result_use_its_points_together() -> None:
 
 def test_points_that_the_machine_held_up_stay_open() -> None:
     verdicts = verdicts_of(run(delay=0.4))
-    assert {limit and (limit.code, limit.confidence) for limit in verdicts} == {("foreign_cpu", "likely")}
+    assert {limit and (limit.code, limit.confidence) for limit in verdicts} == {("cpu_contention", "likely")}
 
 
 def test_a_target_that_tells_its_limits_is_judged_by_them() -> None:

@@ -218,7 +218,7 @@ def test_others_that_use_the_processors_are_not_the_load() -> None:
 def test_a_load_that_waits_for_a_processor_is_held_up_by_others() -> None:
     starved = used(own_share=0.1, others_share=0.85, steal_share=0.04, thread_delay_share=0.6)
     found = present(limit_of(point(10, machine=starved), NFS))
-    assert (found.code, found.confidence) == ("foreign_cpu", "likely")
+    assert (found.code, found.confidence) == ("cpu_contention", "likely")
     assert found.text == (
         "others hold the processors: a thread of the load was ready and waited for one for 60% of the time"
     )

@@ -215,7 +215,7 @@ def test_changes_that_are_always_held_up_leave_the_verdict_open() -> None:
 def test_others_are_named_where_a_load_without_a_processor_varies() -> None:
     run = held_up(on_bytes(), lambda number: 0.5 + 0.1 * (number * 7 % 5))
     found, _ = diagnose(load(), SILENT, lambda plan: run(plan).replace(machine=STARVED))
-    assert found.code == "foreign_cpu"
+    assert found.code == "cpu_contention"
 
 
 def test_a_limit_that_shows_in_spite_of_others_is_named() -> None:

@@ -26,7 +26,7 @@ GENERAL = ("unknown", "nothing", "saturated")
 """Codes that name no limit. Saturation is true of every limit of a server."""
 OF_THE_LOAD = frozenset({"depth", "rate", "group_rate", "think_time"})
 """Codes of loads that hold themselves down: their servers are not saturated."""
-HELD_UP = ("foreign_cpu", "machine", "client_cpu", "generator")
+HELD_UP = ("cpu_contention", "machine", "client_cpu", "generator")
 """Codes that hold this machine responsible."""
 BINDS_SHARE_MIN = 0.5
 """The limits under test hold requests for at least this share of the time in flight, and for at least

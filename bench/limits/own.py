@@ -146,8 +146,8 @@ def _loads(draw: random.Random) -> Named:
     yield Kind("group_rate", profile, workers=({"rate": _rate(draw.randint(200, 400))}, second), is_hidden=False)
     think = planned.Think(pause_ns=draw.randint(2, 6) * MILLISECOND_NS)
     yield Kind("think_time", profile, depth=1, worker={"think": think}, is_hidden=False)
-    yield Kind("generator", where="null", accepted=("foreign_cpu",), is_hidden=False)
-    yield Kind("foreign_cpu", where="null", hogs=4, is_hidden=False)
+    yield Kind("generator", where="null", accepted=("cpu_contention",), is_hidden=False)
+    yield Kind("cpu_contention", where="null", hogs=4, is_hidden=False)
     yield Kind("page_cache", where="file", depth=1, is_hidden=False)
 
 

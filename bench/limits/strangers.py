@@ -31,7 +31,7 @@ from bench.servers import RIG, free_ports, ganesha
 from bench.truth.instruments import program
 
 COLUMNS = ("set up", "points of the first page", "fastest point", "why --confirm", "right names", "judged")
-JUDGED = {"right": "right", "undecided": "cannot tell", "held up": "others' CPU", "false": "false"}
+JUDGED = {"right": "right", "undecided": "cannot tell", "held up": "CPU contention", "false": "false"}
 RUN_TIMEOUT_S = 300
 START_TIMEOUT_S = 90
 DISK_BYTES = 640 << 20

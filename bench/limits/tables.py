@@ -19,7 +19,7 @@ COLUMNS = (
     "runs",
     "right",
     "cannot tell",
-    "others' CPU",
+    "CPU contention",
     "false",
     "right, 95 % interval",
     "false, 95 % interval",

@@ -220,5 +220,5 @@ def _figure(text: str, column: int) -> Name | None:
 
 
 def slug(text: str) -> str:
-    """A text as a name in expressions: ``highest_rate``, ``others_cpu``."""
+    """A text as a name in expressions: ``highest_rate``, ``cpu_contention``."""
     return re.sub(r"[^a-z0-9]+", "_", text.lower().replace("'", "").replace("%", "percent")).strip("_")

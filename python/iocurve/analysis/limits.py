@@ -69,7 +69,7 @@ def _is_open(verdict: Limit | None) -> bool:
 
 def _is_of_processors(verdict: Limit | None) -> bool:
     """True of busy processors, which do not keep a load from a limit that it reaches all the same."""
-    return verdict is not None and verdict.code in ("machine", "foreign_cpu") and verdict.confidence == "likely"
+    return verdict is not None and verdict.code in ("machine", "cpu_contention") and verdict.confidence == "likely"
 
 
 def _surer(verdict: Limit | None, shown: Limit | None) -> Limit | None:

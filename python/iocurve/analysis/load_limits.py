@@ -200,7 +200,7 @@ def _foreign(load: MeasuredLoad, machine: MachineUse) -> Limit:
     who = starved_party(machine)
     delay = f"{starved_share(machine):.0%}"
     text = f"others hold the processors: a thread of the {who} was ready and waited for one for {delay} of the time"
-    return limit("foreign_cpu", text, load.target, confidence="likely", evidence=_shares(machine))
+    return limit("cpu_contention", text, load.target, confidence="likely", evidence=_shares(machine))
 
 
 def _machine(load: MeasuredLoad, machine: MachineUse, evidence: Sequence[str]) -> Limit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import threading
 import weakref
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextvars import copy_context
 from pathlib import Path
@@ -214,7 +214,8 @@ class Watch(NoView):
 class Running(Generic[T]):
     """A function that measures, in a thread.
 
-    Iterating gives a ``Snapshot`` of each reporting interval; a slow reader gets the newest one and misses some.
+    Iterating, also with ``async for``, gives a ``Snapshot`` of each reporting interval; a slow reader gets the newest
+    one and misses some.
     ``await running`` gives the result, too; when the task is cancelled the run ends in order first. Leaving a ``with``
     block stops a run that still goes on. A stopped run keeps what it measured: the state of its result is
     ``interrupted``.
@@ -279,6 +280,19 @@ class Running(Generic[T]):
                 version, snapshot = found
                 yield snapshot
         except KeyboardInterrupt:
+            self.stop()
+            raise
+        self._raise_failure()
+
+    async def __aiter__(self) -> AsyncIterator[Snapshot]:
+        import asyncio
+
+        version = 0
+        try:
+            while (found := await asyncio.to_thread(self._watch.after, version)) is not None:
+                version, snapshot = found
+                yield snapshot
+        except asyncio.CancelledError:
             self.stop()
             raise
         self._raise_failure()

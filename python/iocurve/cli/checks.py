@@ -85,17 +85,17 @@ def report(result: Result, expressions: Sequence[Expression], options: CheckOpti
 
     found = analysis.check(result, expressions)
     print("\n".join(reports.lines(found)), file=out or sys.stdout)
-    return written(found, result.name, options)
+    return written(found, result.name, result, options)
 
 
-def written(found: Checks, name: str, options: ComparisonChecks) -> int:
+def written(found: Checks, name: str, measured: Result, options: ComparisonChecks) -> int:
     """Writes the files of checks; gives the exit status. Raises ``TargetError``."""
     from iocurve.report import checks as reports
 
-    forms = {"--junit": reports.junit, "--markdown": reports.markdown}
     for option, path in options.files.items():
         if path:
-            _write(option, path, forms[option](found, name))
+            is_xml = option == "--junit"
+            _write(option, path, reports.junit(found, name, measured) if is_xml else reports.markdown(found, name))
     return EXIT_INCOMPLETE if found.incomplete else STATUS[found.verdict]
 
 

@@ -58,7 +58,7 @@ class ComparisonOutput:
         if checked is None:
             return 0
         print("\n".join(["", *checks.lines(checked)]), file=sys.stderr if self.json else None)
-        return written(checked, title, self.checks)
+        return written(checked, title, found.comparison.results[-1], self.checks)
 
     def show(self, found: Compared) -> None:
         """Prints a comparison in the requested form, and writes the page."""

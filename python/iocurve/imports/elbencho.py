@@ -1,12 +1,16 @@
-"""elbencho's results as JSON (``--jsonfile``) and CSV (``--csvfile``). Each phase is a point; the last done counts."""
+"""elbencho's results as JSON (``--jsonfile``), CSV (``--csvfile``) and on the console. Each phase is a point.
+
+Of elbencho's two columns the last done counts.
+"""
 
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from iocurve.foundation.units import MIB, MICROSECOND_NS, MILLISECOND_NS
+from iocurve.foundation.units import MB, MIB, MICROSECOND_NS, MILLISECOND_NS
 from iocurve.imports.parsing import SourceFile, documents, number, part_of, scaled, whole
 from iocurve.imports.points import ImportedLoad, ImportedMeasurement
 from iocurve.result.document import Json
@@ -123,7 +127,77 @@ def _csv_kind(row: Mapping[str, str], prefix: str) -> ImportedKind:
     return kind.replace(bytes=None if moved is None else round(moved), bytes_per_s=rate)
 
 
-# ---- both
+# ---- console
+
+_HEADING = re.compile(r"OPERATION\s+RESULT TYPE\s+FIRST DONE\s+LAST DONE")
+_ROW = re.compile(
+    r"(?P<phase>\S+)?\s+(?P<label>[A-Z]\S*(?: \S+)*)\s*:\s+(?:(?P<first>\S+)\s+(?P<last>\S+)|\[(?P<list>.*)\])\s*$"
+)
+_LATENCY = re.compile(r"(IO|IO rd|IO wr|\w+) latency(?: us)?")
+_TIME = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:([\d.]+)s)?(?:(\d+)ms)?")
+_VALUES = {"IOPS": "iops", "MiB/s": "MiB/s", "MB/s": "MB/s", "MiB": "MiB", "/s": "entries/s", " total": "entries"}
+"""Values by the ends of their labels."""
+
+
+def is_console(source: SourceFile) -> bool:
+    """True of a text with elbencho's table."""
+    return _start(source) >= 0
+
+
+def _start(source: SourceFile) -> int:
+    """The place of the first table; -1 where there is none."""
+    found = _HEADING.search(source.text)
+    return found.start() if found else -1
+
+
+def read_console(source: SourceFile) -> list[ImportedMeasurement]:
+    """A point for each phase with a rate. Raises ``ResultError``."""
+    phases: list[Json] = []
+    for line in source.text[_start(source) :].splitlines():
+        row = _ROW.match(line)
+        if row and row["phase"]:
+            phases.append({"phase_type": row["phase"], "last_done": {"latency": {}, "rwmix_read": {}}})
+        if row and phases:
+            _console_row(phases[-1]["last_done"], row)
+    return _some(source, [_json_phase(source, phase) for phase in phases])
+
+
+def _console_row(done: Json, row: re.Match[str]) -> None:
+    """Adds the values of a row under the names that JSON has for them."""
+    label, last = row["label"], row["last"]
+    if found := _LATENCY.fullmatch(label):
+        values = dict(each.split("=") for each in (row["list"] or "").split() if "=" in each)
+        stated: Json = {f"{name}_us": _us(value) for name, value in values.items()}
+        named = "IO" if found[1].startswith("IO") else "entries"
+        of_kind = done["latency"].setdefault(named, {})
+        of_kind.update({"rwmix_read": stated} if found[1] == "IO rd" else stated)
+    elif label.startswith("Elapsed"):
+        done["elapsed_time_ms"] = number(last) if label.endswith("ms") else _ms(last)
+    elif not label.endswith(" total") or not label.startswith(("IOPS", "MiB", "MB")):
+        done = done["rwmix_read"] if label.endswith(" read") else done
+        bare = label.removesuffix(" read").removesuffix(" write")
+        name = next((name for end, name in _VALUES.items() if bare.endswith(end)), "")
+        scale = {"MiB/s": MIB, "MB/s": MB, "MiB": MIB}.get(name, 1)
+        json_name = {"MiB/s": "bytes/s", "MB/s": "bytes/s", "MiB": "bytes"}.get(name, name)
+        done[json_name] = scaled(last, scale)
+
+
+def _ms(text: str) -> float | None:
+    """``0ms``, ``12.345s``, ``2m3.241s``, ``1h2m3.241s`` in milliseconds."""
+    found = _TIME.fullmatch(text)
+    if found is None or not any(found.groups()):
+        return None
+    hours, minutes, seconds, milliseconds = (float(each or 0) for each in found.groups())
+    return ((hours * 60 + minutes) * 60 + seconds) * 1000 + milliseconds
+
+
+def _us(text: str) -> float | None:
+    """``42us``, ``1.23ms``, ``1.23s``, before version 3.0 ``42`` in microseconds."""
+    unit = text.lstrip("0123456789.")
+    return scaled(text.removesuffix(unit), {"": 1, "us": 1, "ms": 1_000, "s": 1_000_000}.get(unit, 1))
+
+
+# ---- all
 
 
 def _kind(values: Mapping[str, object], latency: ImportedLatency) -> ImportedKind:

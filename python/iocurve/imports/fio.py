@@ -1,4 +1,4 @@
-"""fio's JSON and JSON+ (``--output-format=json``, ``json+``), of versions 2 and 3, with the logs next to it.
+"""fio's outputs of versions 2 and 3: JSON and JSON+ (``--output-format=json``, ``json+``) and text, with their logs.
 
 Jobs that run at the same time (fio's ``groupid``) are one point. Of the documents that ``--status-interval`` prints
 for one run, the last counts.
@@ -16,6 +16,7 @@ from pathlib import PurePosixPath
 from typing import TypeVar
 
 from iocurve.foundation.units import KIB, MICROSECOND_NS, MILLISECOND_NS, format_duration
+from iocurve.imports import fio_text
 from iocurve.imports.parsing import SourceFile, documents, number, part_of, scaled, size, whole
 from iocurve.imports.points import ImportedLoad, ImportedMeasurement
 from iocurve.result.document import Json
@@ -49,6 +50,7 @@ APART = (
     "unknown here."
 )
 NONE = "fio wrote no percentiles."
+TEXT = "fio's text rounds latencies, and bytes where blocks vary in size; its JSON is exact."
 NO_OPTIONS = "fio wrote no job options (versions before 2.16, or a client): block size and depth are not known."
 
 
@@ -59,7 +61,7 @@ def is_fio(source: SourceFile) -> bool:
 
 
 def read(source: SourceFile) -> list[ImportedMeasurement]:
-    """The points of a file. Raises ``ResultError``."""
+    """The points of a file with JSON. Raises ``ResultError``."""
     objects, error = documents(source.text)
     found = [document for each in objects for document in _documents_in(each)]
     if not found:
@@ -69,10 +71,25 @@ def read(source: SourceFile) -> list[ImportedMeasurement]:
             else "fio's JSON has no jobs"
         )
     notes = [("truncated", f"{source.name} ends in a truncated document, which is left out")] if error else []
-    runs = _runs(found)
-    points = [point for run in runs for point in _points(source, run, notes)]
+    return _all_points(source, found, notes)
+
+
+def read_normal(source: SourceFile) -> list[ImportedMeasurement]:
+    """The points of a file with fio's output for people. Raises ``ResultError``."""
+    return _all_points(source, fio_text.normal(source), [("fio_text", TEXT)])
+
+
+def read_terse(source: SourceFile) -> list[ImportedMeasurement]:
+    """The points of a file with terse output. Raises ``ResultError``."""
+    return _all_points(source, fio_text.terse(source), [("fio_text", TEXT)])
+
+
+def _all_points(
+    source: SourceFile, found: Sequence[Json], notes: Sequence[tuple[str, str]]
+) -> list[ImportedMeasurement]:
+    points = [point for run in _runs(found) for point in _points(source, run, notes)]
     if not points:
-        raise source.error("no job in fio's JSON completed an operation")
+        raise source.error("no job of fio completed an operation")
     return points
 
 
@@ -488,7 +505,7 @@ def _block_bytes(options: Options, kind: str) -> int | None:
 def _read_percent(options: Options) -> float | None:
     written = number(options.get("rwmixwrite"))
     read = number(options.get("rwmixread"))
-    return read if read is not None else 50.0 if written is None else 100 - written
+    return read if "rwmixread" in options else 50.0 if written is None else 100 - written
 
 
 def _depth(options: Options) -> int | None:

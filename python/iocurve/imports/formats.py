@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from iocurve.foundation.errors import ResultError
-from iocurve.imports import diskspd, elbencho, fio, mdtest, vdbench
+from iocurve.imports import diskspd, elbencho, fio, fio_text, mdtest, vdbench
 from iocurve.imports.parsing import SourceFile
 from iocurve.imports.points import ImportedMeasurement
 
@@ -27,6 +27,8 @@ class Format(msgspec.Struct, frozen=True):
 
 FORMATS = (
     Format("fio JSON", '"jobs" with "jobname"', fio.is_fio, fio.read),
+    Format("fio normal output", "a line 'NAME: (groupid=0, jobs=1): err= 0:'", fio_text.is_normal, fio.read_normal),
+    Format("fio terse output", "a line '3;fio-3.33;NAME;…'", fio_text.is_terse, fio.read_terse),
     Format("DiskSpd XML", "<Results> with <TimeSpan>", diskspd.is_xml, diskspd.read_xml),
     Format("DiskSpd text", "a table 'Total IO'", diskspd.is_text, diskspd.read_text),
     Format(
@@ -38,6 +40,7 @@ FORMATS = (
     ),
     Format("elbencho JSON", '"phase_type" with "last_done"', elbencho.is_json, elbencho.read_json),
     Format("elbencho CSV", "the columns operation and 'time ms [last]'", elbencho.is_csv, elbencho.read_csv),
+    Format("elbencho console", "a table 'OPERATION RESULT TYPE'", elbencho.is_console, elbencho.read_console),
     Format("mdtest output", "a table 'SUMMARY rate'", mdtest.is_mdtest, mdtest.read),
 )
 

@@ -15,7 +15,7 @@ from iocurve._native import VERSION
 from iocurve.engine.derived import LARGE_BLOCK_BYTES
 from iocurve.engine.outcome import State
 from iocurve.foundation.units import format_bytes
-from iocurve.result.document import Axis, Limit, Note, Point, Result, TargetFacts
+from iocurve.result.document import CANNOT_TELL, Axis, Limit, Note, Point, Result, TargetFacts
 from iocurve.result.imported import ImportedInterval, ImportedJob, ImportedKind, ImportFacts
 
 
@@ -81,7 +81,7 @@ DOUBTFUL = ("fio_slat", "fio_skew", "truncated", "vdbench_no_average")
 """Codes of notes that cast doubt on values."""
 UNKNOWN = Limit(
     code="unknown",
-    short_name="cannot tell",
+    short_name=CANNOT_TELL,
     text="an imported result does not tell what limited it",
     confidence="none",
 )

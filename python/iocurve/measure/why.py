@@ -50,7 +50,7 @@ LEVEL = 0.2
 """A level is found again if the repetition is within this fraction of it."""
 LEVEL_ALIKE = 0.03
 """The halves of a run are level if their rates differ by no more than this fraction."""
-HELD_UP = "foreign_cpu"
+HELD_UP = "cpu_contention"
 """The verdict that a repetition may refute: others may leave the processors meanwhile."""
 RATIO_MAX = 2.6
 """A change doubles a rate at most; a larger ratio means that the load without the change was held up."""

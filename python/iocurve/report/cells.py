@@ -11,7 +11,6 @@ import msgspec
 from iocurve.analysis import Reading
 from iocurve.analysis.families import MeasuredPoint, PointFamily
 from iocurve.analysis.gains import gain_of
-from iocurve.analysis.limit_kinds import LIMIT_KINDS, UNKNOWN
 from iocurve.analysis.limits import volume_description
 from iocurve.analysis.load_names import RateUnit, workers_of
 from iocurve.engine.plan import FLUSH_KINDS, METADATA_KINDS, FixedBlocks
@@ -19,7 +18,7 @@ from iocurve.foundation.units import MIB, UNKNOWN_TEXT, capitalised
 from iocurve.report import charts
 from iocurve.report.charts import CapLine, Chart, PublishedMark
 from iocurve.report.table import LIMITED_BY, Cell, Nanoseconds, Table, decimal, limit_cell
-from iocurve.result.document import Point, Result, TargetFacts
+from iocurve.result.document import CANNOT_TELL, Point, Result, TargetFacts
 from iocurve.result.paired import margin_text
 from iocurve.result.summary import Summary, Totals
 
@@ -51,7 +50,7 @@ class ReportFigure(msgspec.Struct, frozen=True):
 
 def last_cells(member: MeasuredPoint) -> tuple[str, str]:
     """The cells of ``LAST_COLUMNS``: CPU time per operation, and the limit with the mark of a disturbed point."""
-    label = member.limit.label if member.limit else LIMIT_KINDS[UNKNOWN].short_name
+    label = member.limit.label if member.limit else CANNOT_TELL
     return cpu(member.summary), limit_cell(member.point, label)
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC
 from itertools import groupby
 
 from iocurve.analysis.checks import Check, Checks, Verdict
 from iocurve.foundation.units import counted
 from iocurve.report.table import Table, bold, code, escaped
+from iocurve.result.document import Result
 
 _WORDS: dict[Verdict, str] = {"failed": "FAILED", "cannot_tell": "CANNOT TELL", "passed": "passed"}
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -40,27 +43,45 @@ def _lines(expression: str, group: list[Check]) -> Iterator[str]:
         yield f"{_WORDS['passed']}  {expression}{f': {where}' if where else ''}"
 
 
-def junit(checks: Checks, name: str) -> bytes:
-    """JUnit XML: a test suite for each expression, a test case for each point.
+def junit(checks: Checks, name: str, measured: Result) -> bytes:
+    """JUnit XML by the schema of Ant: a test suite for each expression, a test case for each point.
 
-    A failed check is a ``failure``, one that cannot be told an ``error``. ``name`` is that of the result.
+    A failed check is a ``failure``, one that cannot be told an ``error``. ``name`` is that of the result, or of the
+    results compared, and the package of all suites; ``measured`` says when and where. Times are 0: checks take none.
     """
-    root = ET.Element("testsuites", {"name": _xml(name), **_counts(checks)})
+    facts = {
+        "package": _xml(name),
+        "timestamp": measured.created.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S"),
+        "hostname": measured.host.hostname if measured.host else "localhost",
+        "time": "0",
+    }
+    root = ET.Element("testsuites")
     if checks.incomplete:
-        suite = ET.SubElement(root, "testsuite", {"name": COMPLETE, **_counts(Checks((), checks.incomplete))})
-        for why in checks.incomplete:
-            case = ET.SubElement(suite, "testcase", classname=COMPLETE, name=WHOLE)
-            ET.SubElement(case, "error", type="incomplete", message=_xml(why))
+        with _suite(root, COMPLETE, Checks((), checks.incomplete), facts) as suite:
+            for why in checks.incomplete:
+                case = ET.SubElement(suite, "testcase", classname=COMPLETE, name=WHOLE, time="0")
+                ET.SubElement(case, "error", type="incomplete", message=_xml(why))
     for expression, group in _groups(checks):
-        suite = ET.SubElement(root, "testsuite", {"name": _xml(expression), **_counts(Checks(tuple(group)))})
-        for check in group:
-            case = ET.SubElement(suite, "testcase", classname=_xml(expression), name=_xml(check.subject or WHOLE))
-            if check.verdict != "passed":
-                tag = "failure" if check.verdict == "failed" else "error"
-                ET.SubElement(case, tag, type=check.verdict, message=_xml(check.text))
+        with _suite(root, expression, Checks(tuple(group)), facts) as suite:
+            for check in group:
+                names = {"classname": _xml(expression), "name": _xml(check.subject or WHOLE)}
+                case = ET.SubElement(suite, "testcase", names, time="0")
+                if check.verdict != "passed":
+                    tag = "failure" if check.verdict == "failed" else "error"
+                    ET.SubElement(case, tag, type=check.verdict, message=_xml(check.text))
     ET.indent(root)
     text: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     return text + b"\n"
+
+
+@contextmanager
+def _suite(root: ET.Element, name: str, checks: Checks, facts: Mapping[str, str]) -> Iterator[ET.Element]:
+    """A test suite for the cases of the block, with all that Ant's schema requires before and after them."""
+    suite = ET.SubElement(root, "testsuite", {"name": _xml(name), "id": str(len(root)), **facts, **_counts(checks)})
+    ET.SubElement(suite, "properties")
+    yield suite
+    ET.SubElement(suite, "system-out")
+    ET.SubElement(suite, "system-err")
 
 
 def _counts(checks: Checks) -> dict[str, str]:

@@ -358,13 +358,21 @@ class Limit(Struct):
     next_step: str = ""
     """The step that gets past the limit, or the experiment that would name it."""
 
+    def __post_init__(self) -> None:
+        if self.code in EARLIER_LIMIT_CODES:
+            msgspec.structs.force_setattr(self, "code", EARLIER_LIMIT_CODES[self.code])
+
     @property
     def label(self) -> str:
         """The name with its confidence, as every table has it: ``depth (possible)``, ``cannot tell``."""
         return self.short_name if self.confidence == "none" else f"{self.short_name} ({self.confidence})"
 
 
-OWN_LIMITS = ("machine", "generator", "foreign_cpu")
+EARLIER_LIMIT_CODES = {"foreign_cpu": "cpu_contention", "others_cpu": "cpu_contention"}
+"""Codes, and names in checks, of earlier versions."""
+CANNOT_TELL = "cannot tell"
+"""The label of a point without a verdict."""
+OWN_LIMITS = ("machine", "generator", "cpu_contention")
 """Codes of the limits of the machine that makes the load: a ratio of rates that they bound says nothing of the
 target."""
 
@@ -562,6 +570,11 @@ class Point(Struct, dict=True, omit_defaults=True):
         }
 
     @property
+    def limit_label(self) -> str:
+        """The name of the limit with its confidence, as tables have it; ``cannot tell`` where no verdict is given."""
+        return self.limit.label if self.limit else CANNOT_TELL
+
+    @property
     def measured_text(self) -> str:
         """The time that rates are over: ``2.5 s``, ``3 s in 6 turns``."""
         if self.imported and self.imported.window_ns is None:
@@ -751,6 +764,14 @@ class Result(Struct):
             notes=(),
             points=(),
         )
+
+    def point(self, name: str) -> Point:
+        """The point of this name. Raises ``ResultError`` with the names that there are; of several the first counts."""
+        found = next((one for one in self.points if one.name == name), None)
+        if found is None:
+            known = ", ".join(repr(one.name) for one in self.points)
+            raise ResultError(f"there is no point {name!r}; there are {known or 'none'}")
+        return found
 
     def with_point(self, point: Point) -> Result:
         """Returns a copy with a further point."""
