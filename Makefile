@@ -44,12 +44,13 @@ demo: $(DEMO)/.installed ## serve the embedded NFS volume, measure it, write the
 	@echo
 	@echo "The report is $(CURDIR)/$(REPORT)/report.html (open it in a browser); its data is result.json in the same directory."
 
-# mypy uses one core, and some tests of the crates wait. A first collection compiles the Python tests, which each worker
-# would otherwise do for itself.
+# mypy uses one core, and some tests of the crates wait; clippy starts when cargo has nothing left to build for them. A
+# first collection compiles the Python tests, which each worker would otherwise do for itself.
 .PHONY: test
-test: compile lint ## build, check formatting, lints and types, run every test
+test: compile format ## build, check formatting, lints and types, run every test
 	@$(BIN)/mypy & types=$$!; $(BIN)/pytest --quiet --collect-only >/dev/null 2>&1 & \
-	$(MAKE) --no-print-directory test-rust; tested=$$?; wait $$types && exit $$tested
+	$(MAKE) --no-print-directory test-rust & tests=$$!; sleep 1; $(MAKE) --no-print-directory clippy; linted=$$?; \
+	wait $$types && wait $$tests && exit $$linted
 	@$(MAKE) --no-print-directory test-python
 
 # The last crates of the bindings use one core each, so cargo compiles the tests of the crates at the same time. Neither
@@ -65,11 +66,17 @@ check: lint ## formatting, lints and types of both languages
 	$(BIN)/mypy
 
 .PHONY: lint
-lint: develop ## formatting and lints of both languages
+lint: format clippy ## formatting and lints of both languages
+
+.PHONY: format
+format: develop
 	cargo fmt --all --check
-	$(CLIPPY) -- -D warnings
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
+
+.PHONY: clippy
+clippy: develop
+	$(CLIPPY) -- -D warnings
 
 .PHONY: test-rust
 test-rust: ## the tests of the crates

@@ -160,7 +160,12 @@ def test_text_that_was_kept_of_a_run_that_ended_early_says_so(words: str, name: 
     with subprocess.Popen(
         command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        time.sleep(4)
+        assert process.stderr
+        for line in process.stderr:
+            if ", running" in line:
+                break
+        # Something is measured.
+        time.sleep(0.5)
         process.send_signal(signal.SIGTERM)
         stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM, stderr

@@ -152,6 +152,14 @@ def test_each_turn_is_kept_as_soon_as_it_ends(monkeypatch: pytest.MonkeyPatch) -
     assert states[2] == ["interrupted", "finished"]
 
 
+@pytest.mark.parametrize(("second", "levels"), [(220, ["warning"]), (0, ["warning", "error"])])
+def test_a_turn_without_operations_is_an_error_where_no_other_has_any(
+    monkeypatch: pytest.MonkeyPatch, second: int, levels: list[str]
+) -> None:
+    result = carried_out(monkeypatch, Runs(*map(done, (100, 0, second, 120))), 2)
+    assert [note.level for note in result.notes if note.code == "nothing_measured"] == levels
+
+
 # ---- interruption and resuming
 
 

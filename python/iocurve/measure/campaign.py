@@ -172,6 +172,7 @@ class Campaign:
             kept = self._put(attempts.point, kept)
             self._require_finished(next_one, run)
         assert kept is not None, "there is at least one attempt"
+        self._note_emptiness(next_one, kept)
         point = self._amended(next_one.after(kept), kept)
         self._view.point_finished(point.summary(), point.disturbance)
         return point
@@ -183,6 +184,7 @@ class Campaign:
             if number:
                 self._show(one, phase.plan, name=phase.name)
             self._remark(one, phase)
+            self._note_emptiness(one, phase)
             self._put(phase, None)
             if phase.outcome.state != "finished":
                 self._view.point_finished(phase.summary())
@@ -203,6 +205,7 @@ class Campaign:
             kept = self._put(point, kept)
             self._require_finished(one, attempts.runs[-1])
         assert kept is not None, "there is at least one attempt"
+        self._note_emptiness(one, kept)
         self._view.point_finished(kept.summary(), kept.disturbance)
         return kept, attempts.best
 
@@ -266,7 +269,9 @@ class Campaign:
                 kept = self._put(turns.in_state(compared, _state(point, rounds)), kept)
             self._require_finished(one, run)
         assert kept is not None, "there is at least one attempt"
-        if place.round == rounds:
+        is_last = place.round == rounds
+        self._note_emptiness(one, kept if is_last else attempts.best, is_turn=not is_last)
+        if is_last:
             self._view.point_finished(kept.summary(), kept.disturbance)
         else:
             self._view.turn_finished()
@@ -406,15 +411,18 @@ class Campaign:
         )
 
     def _remark(self, one: Measurement, point: Point) -> None:
-        """Notes what a point shows of itself: that it is empty, that its target was slow."""
-        title = one.title if point.phase is None else point.name
+        """Notes what a run shows of itself: that its target was slow, or that the client was held up."""
         self._rates[_load_of(point.plan)] = point.summary().iops
-        if point.is_empty:
-            level: NoteLevel = "warning" if one.may_be_empty else "error"
-            self.result = self.result.with_note("nothing_measured", f"{title}: {NOTHING_MEASURED}", level)
         for code, text in chain(client_notes(point), stalls.remarks(point)):
             if code != stalls.SLOW_TARGET or one.length_is_users:
                 self.result = self.result.with_note(code, text)
+
+    def _note_emptiness(self, one: Measurement, point: Point, *, is_turn: bool = False) -> None:
+        """Notes that nothing was measured. It is an error of a whole point; another turn or attempt may have more."""
+        if point.is_empty:
+            title = one.title if point.phase is None else point.name
+            level: NoteLevel = "warning" if is_turn or one.may_be_empty else "error"
+            self.result = self.result.with_note("nothing_measured", f"{title}: {NOTHING_MEASURED}", level)
 
     def _foreseen(self, one: Measurement, plan: Plan) -> str:
         """A warning of a run that is short for its depth at the rate of the same load before, or of the target's limit.
