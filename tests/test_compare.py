@@ -372,6 +372,37 @@ def test_two_targets_are_a_scenario_of_one_load() -> None:
     assert (first.load.read_percent, first.pace.depth, len(cases[0].job.sections)) == (70, 16, 2)
 
 
+def test_the_noise_between_runs_chooses_their_number() -> None:
+    """Also by a simulation of few sets: the errors stay, and a change of half the margin is found."""
+    chosen = [
+        Turns(None, noise).compared(1.0, seed).results[0].points for noise in (0.003, 0.02, 0.2) for seed in (1, 2)
+    ]
+    runs = [len(points[0].turns) for points in chosen]
+    assert runs[:2] == [5, 5]
+    assert all(5 < count < 20 for count in runs[2:4])
+    assert runs[4:] == [20, 20]
+    assert all(point.turns_chosen for points in chosen for point in points)
+    verdicts = {
+        speed: [Turns(None, 0.02).compared(speed, seed).of("iops") for seed in range(20)] for speed in (1.0, 1.05)
+    }
+    assert sum(one.verdict != "no difference" for (one,) in verdicts[1.0]) <= 2
+    assert sum(one.verdict == "faster" for (one,) in verdicts[1.05]) >= 14
+
+
+def test_intervals_are_wider_where_the_noise_chose_the_number_of_runs() -> None:
+    points = list(Turns(5, 0.02).compared(1.0, 1).results[0].points)
+    given_, chosen = (
+        compare_turns(result([point.replace(turns_chosen=is_chosen) for point in points]))
+        for is_chosen in (False, True)
+    )
+    for one, other in zip(given_.differences, chosen.differences, strict=True):
+        bounds = [bound for each in (other, one) if (bound := each.speed.low)]
+        assert bounds == sorted(bounds)
+        assert len(bounds) == 2
+    assert "was chosen by their noise: a change of" in " ".join(Compared(chosen, ("A", "B")).notes)
+    assert "chosen" not in " ".join(Compared(given_, ("A", "B")).notes)
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.floats(10, 1e5), st.floats(10, 1e5)), min_size=3, max_size=8), st.integers(1, 100_000))
 def test_a_row_of_turns_cannot_contradict_itself(rates: list[tuple[float, float]], merged: int) -> None:

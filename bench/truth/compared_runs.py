@@ -42,6 +42,7 @@ from iocurve.engine.plan import (
     Worker,
 )
 from iocurve.foundation.units import KIB, MILLISECOND_NS, SECOND_NS
+from iocurve.measure.ab import RUNS_MAX, RUNS_MIN, enough_runs
 from iocurve.measure.campaign import turn_places
 from iocurve.result.document import HostFacts, Point, Result, TargetFacts, Turn
 from iocurve.result.paired import Verdict
@@ -247,14 +248,15 @@ class Runs:
 class Turns:
     """Two points that take turns as ``iocurve ab`` measures them; each figure of a turn has separate noise."""
 
-    rounds: int = 5
+    rounds: int | None = 5
+    """None: as many as ``ab`` takes, by their noise."""
     deviation: float | None = 0.03
     """Standard deviation of the logarithm of the figures of a turn; None: noise as ``TurnNoise.drawn`` gives it."""
 
     def compared(self, speed: float, seed: int) -> Comparison:
         """A point, compared with another that is ``speed`` times as fast."""
         chance = random.Random(f"{seed} {self}")
-        places = turn_places(2, self.rounds)
+        places = turn_places(2, self.rounds or RUNS_MAX)
         noise = TurnNoise.drawn(chance, "normal") if self.deviation is None else TurnNoise(deviation=self.deviation)
         drawn = [noise.rates(chance, len(places)) for _ in range(5)]
         turns: tuple[list[Turn], list[Turn]] = ([], [])
@@ -262,14 +264,19 @@ class Turns:
             own = speed if place.member else 1.0
             iops, *times = [series_of[at] for series_of in drawn]
             turns[place.member].append(_turn(place.round, place.order, 1000 * iops * own, [one / own for one in times]))
-        points = [self._point(name, own) for name, own in zip("AB", turns, strict=True)]
-        return compare_turns(result(points))
+        for count in range(self.rounds or RUNS_MIN, RUNS_MAX):
+            found = result([self._point(name, own[:count]) for name, own in zip("AB", turns, strict=True)])
+            if self.rounds or enough_runs(found, count):
+                return compare_turns(found)
+        return compare_turns(result([self._point(name, own) for name, own in zip("AB", turns, strict=True)]))
 
-    @staticmethod
-    def _point(name: str, turns: Sequence[Turn]) -> Point:
+    def _point(self, name: str, turns: Sequence[Turn]) -> Point:
         base = point(_PLAIN, 2, 1.0, np.random.default_rng(1))
         return base.replace(
-            name=name, turns=tuple(sorted(turns, key=lambda turn: turn.round)), compared_with=("A", "B")
+            name=name,
+            turns=tuple(sorted(turns, key=lambda turn: turn.round)),
+            compared_with=("A", "B"),
+            turns_chosen=self.rounds is None,
         )
 
 

@@ -39,7 +39,7 @@ from iocurve.foundation.errors import ResultError
 from iocurve.foundation.units import SECOND_NS
 from iocurve.result.document import OWN_LIMITS, Point, Result, Turn
 from iocurve.result.figures import LATENCY_NAMES, RESPONSE, of_kind, plain
-from iocurve.result.paired import MARGIN, PAIRS_MIN, RatePair, RateRatio, Verdict, rate_ratio
+from iocurve.result.paired import MARGIN, PAIRS_MIN, RatePair, RateRatio, Verdict, confidence_of_turns, rate_ratio
 from iocurve.result.percentiles import independent_operations, percentile_interval
 from iocurve.result.stats import CONFIDENCE, compared_half_width, student_quantile, values_missing
 
@@ -300,7 +300,8 @@ class _Test(msgspec.Struct, frozen=True):
         if own is None or base is None:
             return None
         pairs = self._pairs() if self.is_paired else []
-        found = rate_ratio(pairs, self.margin, confidence) if len(pairs) >= PAIRS_MIN else self._unpaired(confidence)
+        level = confidence_of_turns(confidence, are_chosen=self.point.turns_chosen)
+        found = rate_ratio(pairs, self.margin, level) if len(pairs) >= PAIRS_MIN else self._unpaired(confidence)
         if found is None:
             return None
         doubt = found.doubt.replace("the rates of the turns", "the turns")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from iocurve.analysis.compare import compare_turns
 from iocurve.dialects.base import ParsedCommand, Step
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.dialects.registry import REGISTRY, load
@@ -51,8 +52,27 @@ class TargetLoad(msgspec.Struct, frozen=True):
     ramp_ns: int
 
 
-def of_targets(named: Sequence[Target], load: TargetLoad, runs: int, *, overwrite: bool) -> Request:
-    """A scenario of one load whose axis is the target. Raises ``DialectError``."""
+RUNS_MIN, RUNS_MAX = 5, 20
+"""Runs where their number is chosen by their noise."""
+SEEN_SHARE = 0.5
+"""A difference of this part of the margin would be found in 8 of 10 comparisons once there are enough runs."""
+
+
+def enough_runs(result: Result, rounds: int) -> bool:
+    """True once the noise between runs is known to be small enough: the size of a difference does not count."""
+    if rounds < RUNS_MIN:
+        return False
+    found = [one.speed for one in compare_turns(result, result.points[0].margin).of("iops")]
+    return all(one.detectable is not None and one.detectable <= SEEN_SHARE * one.margin for one in found)
+
+
+def of_targets(named: Sequence[Target], load: TargetLoad, runs: int | None, *, overwrite: bool) -> Request:
+    """A scenario of one load whose axis is the target; without ``runs`` by as many as its noise needs.
+
+    Raises ``DialectError``.
+    """
+    enough_turns = enough_runs if runs is None else None
+    runs = RUNS_MAX if runs is None else runs
     said, _ = workload_of(load.workload)
     interval_ns = max(50 * MILLISECOND_NS, min(1000 * MILLISECOND_NS, load.runtime_ns // INTERVALS))
     # A scenario shares the time of a point among its turns.
@@ -87,6 +107,7 @@ def of_targets(named: Sequence[Target], load: TargetLoad, runs: int, *, overwrit
         form=form,
         form_name="full",
         targets=dict(zip(LABELS, named, strict=True)),
+        enough_turns=enough_turns,
         overwrite=overwrite,
         probe=False,
     )
@@ -131,7 +152,7 @@ def parsed(text: str, *, overwrite: bool = False) -> ParsedCommand:
 
 def of_commands(
     commands: Sequence[str],
-    runs: int,
+    runs: int | None,
     margin: float,
     repeats: int,
     before_turn: Callable[[int], None] = lambda _: None,
@@ -140,10 +161,10 @@ def of_commands(
 ) -> Measure:
     """The function that runs both command lines in turns.
 
-    Disturbed runs of each are measured again, ``repeats`` times at most. Both are planned before either runs. The
-    outputs of their tools are not written. ``before_turn`` is called with the index of the command before each of its
-    turns. Raises ``DialectError``, ``PlanError`` and ``TargetError``; the function
-    ``TargetError`` or ``RunError`` when nothing could be measured.
+    Each runs ``runs`` times, or as often as the noise needs. Disturbed runs are measured again, ``repeats`` times at
+    most. Both are planned before either runs. The outputs of their tools are not written. ``before_turn`` is called
+    with the index of the command before each of its turns. Raises ``DialectError``, ``PlanError`` and ``TargetError``; the
+    function ``TargetError`` or ``RunError`` when nothing could be measured.
     """
     members = [parsed(text, overwrite=overwrite) for text in commands]
     if obstacles := [obstacle for one in members for obstacle in one.obstacles]:
@@ -169,10 +190,15 @@ class _Turns(msgspec.Struct):
     campaign: Campaign
     members: Sequence[ParsedCommand]
     used: UsedTargets
-    rounds: int
+    runs: int | None
     margin: float
     repeats: int
     before_turn: Callable[[int], None]
+
+    @property
+    def rounds(self) -> int:
+        """The most runs of each."""
+        return RUNS_MAX if self.runs is None else self.runs
 
     def run(self) -> None:
         points: dict[str, Point] = {}
@@ -180,6 +206,9 @@ class _Turns(msgspec.Struct):
         pairs = dict(zip(titles[0], zip(*titles, strict=True), strict=True))
         pairs |= dict(zip(titles[1], zip(*titles, strict=True), strict=True))
         for place in turn_places(len(self.members), self.rounds):
+            if self.runs is None and place.starts_round and enough_runs(self.campaign.result, place.round - 1):
+                self.campaign.end_turns(points.values())
+                return
             self.before_turn(place.member)
             command = self.members[place.member]
             command.needs.make_directories()
@@ -206,6 +235,7 @@ class _Turns(msgspec.Struct):
             enough=self.used.identifying(enough),
             margin=self.margin,
             repeats_max=self.repeats if can_run_again(plan) else 0,
+            turns_chosen=self.runs is None,
         )
         if step.phases:
             compared = [pairs[name] for name in names]

@@ -89,6 +89,8 @@ class Measurement(msgspec.Struct, frozen=True):
     """The point is measured again at most this many times where others on this machine disturb it."""
     margin: float = MARGIN
     """Smallest relative difference from the points that it takes turns with that matters."""
+    turns_chosen: bool = False
+    """The number of its turns is chosen by their noise."""
     compared: tuple[str, ...] = ()
     """Names of the points that take turns, first the base of this point's gain. Default: all, first the first one."""
     keeps_intervals: bool = False
@@ -102,6 +104,15 @@ class Measurement(msgspec.Struct, frozen=True):
     def title(self) -> str:
         """The name in views and tables."""
         return self.plan.name if self.name is None else self.name
+
+
+EnoughTurns = Callable[[Result, int], bool]
+"""Says by the result so far, and the number of rounds, whether points that take turns need no further ones."""
+
+
+def every_turn(_result: Result, _rounds: int) -> bool:
+    """Takes all turns."""
+    return False
 
 
 class CutShort(Exception):  # noqa: N818 - it ends a campaign, which may be what the user wanted
@@ -225,9 +236,10 @@ class Campaign:
         state = "failed" if self.failed and state == "finished" else state
         return self.result.replace(search=search).ended(state, "; ".join(reasons) or None)
 
-    def take_turns(self, group: Sequence[Measurement], rounds: int) -> None:
+    def take_turns(self, group: Sequence[Measurement], rounds: int, enough: EnoughTurns = every_turn) -> None:
         """Measures points that are compared in turns: A B B A …, for three A B C C B A …, and keeps each turn.
 
+        ``enough`` says after each round whether further ones are needed; there are ``rounds`` at most.
         Turns and points that an earlier run finished are reused. A point of which a turn fails has no more turns; the
         others go on. Raises as ``measure`` does.
         """
@@ -235,6 +247,8 @@ class Campaign:
         waiting = [one for one in group if self._finished_earlier(one) is None]
         points = {one.title: self._begun_earlier(one) for one in waiting}
         for place in turn_places(len(waiting), rounds):
+            if place.starts_round and enough(self.result, place.round - 1):
+                break
             one = waiting[place.member]
             before = points.get(one.title)
             if one.title not in points or turns.has_turn(before, place.round):
@@ -246,6 +260,12 @@ class Campaign:
             point = points.get(one.title)
             if point is not None:
                 self._amended(one.after(turns.in_state(point, "finished")), point)
+
+    def end_turns(self, points: Iterable[Point]) -> None:
+        """Ends points that need no further turns."""
+        for point in points:
+            if point.outcome.state == "interrupted":
+                self._amended(turns.in_state(point, "finished"), point)
 
     def take_turn(
         self, one: Measurement, before: Point | None, place: TurnPlace, rounds: int, names: tuple[str, ...]
@@ -265,7 +285,9 @@ class Campaign:
             # A run that was cut short before it measured anything is no turn.
             if before is None or attempts.best.outcome.state == "finished" or attempts.best.summary().operations:
                 point = turns.with_turn(before, attempts.best, (place.round, place.order), attempts.discarded)
-                compared = point.replace(compared_with=one.compared or names, margin=one.margin)
+                compared = point.replace(
+                    compared_with=one.compared or names, margin=one.margin, turns_chosen=one.turns_chosen
+                )
                 kept = self._put(turns.in_state(compared, _state(point, rounds)), kept)
             self._require_finished(one, run)
         assert kept is not None, "there is at least one attempt"
@@ -298,7 +320,7 @@ class Campaign:
         for number, phase in enumerate(phases_of(attempts.best, one.phases)):
             discarded = [each[number] for each in others if number < len(each)]
             point = turns.with_turn(before[number], phase, (place.round, place.order), discarded)
-            point = point.replace(compared_with=compared[number], margin=one.margin)
+            point = point.replace(compared_with=compared[number], margin=one.margin, turns_chosen=one.turns_chosen)
             points[phase.name] = self._put(turns.in_state(point, _state(point, rounds)), before[number])
         self._require_finished(one, attempts.runs[-1])
         if place.round == rounds:
@@ -578,13 +600,17 @@ class TurnPlace(msgspec.Struct, frozen=True):
     """Among all turns, from 1."""
     member: int
     """Index of the point."""
+    starts_round: bool
 
 
 def turn_places(members: int, rounds: int) -> list[TurnPlace]:
     """The order of turns: every other round runs backwards, so that a steady drift favours no point."""
     orders = [range(members) if number % 2 == 0 else reversed(range(members)) for number in range(rounds)]
     flat = [(number, member) for number, order in enumerate(orders, 1) for member in order]
-    return [TurnPlace(number, order, member) for order, (number, member) in enumerate(flat, 1)]
+    return [
+        TurnPlace(number, order, member, starts_round=(order - 1) % members == 0)
+        for order, (number, member) in enumerate(flat, 1)
+    ]
 
 
 def _plan_again(one: Measurement) -> Plan:

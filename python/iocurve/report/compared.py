@@ -66,7 +66,18 @@ class Compared(msgspec.Struct, frozen=True):
             f"All {counted(tested, 'interval')} together hold with {100 * CONFIDENCE:g} % ({CORRECTION}'s correction). "
             f"Differences of {margin} or more matter (--margin).",
             *([SINGLE_RUN] if self.comparison.has_single_runs else []),
+            *self._chosen_runs,
         )
+
+    @property
+    def _chosen_runs(self) -> Iterator[str]:
+        """The number of runs that their noise chose, and what they could have seen; empty where it was given."""
+        chosen = [point for result in self.comparison.results for point in result.points if point.turns_chosen]
+        seen = [one for each in self.comparison.of("iops") if (one := each.detectable_percent) is not None]
+        if chosen:
+            runs = max(len(point.turns) for point in chosen)
+            finds = f": a change of {max(seen):.2g} % of IOPS is found in 8 of 10 such comparisons" if seen else ""
+            yield f"The number of runs of each, {runs}, was chosen by their noise{finds}."
 
     @property
     def conditions(self) -> list[tuple[str, tuple[str, ...]]]:

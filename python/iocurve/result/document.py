@@ -30,9 +30,9 @@ from iocurve.result.caps import CAPS, Burst, Cap, cap_value, caps
 from iocurve.result.course import course, course_of, for_document, records, series
 from iocurve.result.figures import Figures, KindFigures
 from iocurve.result.imported import ImportFacts, unstated
-from iocurve.result.paired import MARGIN, RatePair, RateRatio, counting_resolution, rate_ratio
+from iocurve.result.paired import MARGIN, RatePair, RateRatio, confidence_of_turns, counting_resolution, rate_ratio
 from iocurve.result.reference import Reference
-from iocurve.result.stats import Estimate, judged_mean, sample_mean
+from iocurve.result.stats import CONFIDENCE, Estimate, judged_mean, sample_mean
 from iocurve.result.summary import SeriesInterval, Summary, summarise, unwritten_reads
 
 if TYPE_CHECKING:
@@ -528,6 +528,8 @@ class Point(Struct, dict=True, omit_defaults=True):
     """Smallest relative difference from these points that matters: 0.1 is 10 %."""
     length_chosen_by: int = 0
     """Intervals at the start that chose the length of the point; intervals of its rates come from those after them."""
+    turns_chosen: bool = False
+    """The number of turns was chosen by their noise."""
     repeats: int = 0
     """Number of runs that were measured again because others disturbed them."""
     discarded: tuple[Turn, ...] = ()
@@ -645,7 +647,8 @@ class Point(Struct, dict=True, omit_defaults=True):
         pairs = _rate_pairs(self, base, rate) if base.name in self.compared_with else []
         if not pairs:
             pairs = [RatePair(getattr(self.summary(), rate), getattr(base.summary(), rate), 1, 0)]
-        found = rate_ratio(pairs, self.margin)
+        confidence = confidence_of_turns(CONFIDENCE, are_chosen=self.turns_chosen)
+        found = rate_ratio(pairs, self.margin, confidence)
         limits = [one.limit for one in (self, base) if one.limit and one.limit.code in OWN_LIMITS]
         return replace(found, own_limit=limits[0].short_name) if found and limits else found
 

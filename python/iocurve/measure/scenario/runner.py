@@ -29,7 +29,7 @@ from iocurve.job.model import Job
 from iocurve.job.resolve import plan_here
 from iocurve.measure import campaign as campaigns
 from iocurve.measure import local
-from iocurve.measure.campaign import Campaign, Keep, Measurement
+from iocurve.measure.campaign import Campaign, EnoughTurns, Keep, Measurement, every_turn
 from iocurve.measure.data_set import require_reachable
 from iocurve.measure.deployment import assigned
 from iocurve.measure.machines import THIS_MACHINE, Machines
@@ -79,6 +79,8 @@ class Request(msgspec.Struct, frozen=True):
     machines: Machines = THIS_MACHINE
     repeats_max: int = REPEATS_MAX
     """Times that a run is measured again while others disturb it."""
+    enough_turns: EnoughTurns | None = None
+    """Ends turns before the form's number of rounds. Default: none does."""
     margin: float | None = None
     """Smallest difference between compared points that matters. Default: the scenario's."""
 
@@ -216,7 +218,7 @@ class _Run:
         for group in groups:
             measurements = [self._measurement(case, group, caches) for case in group.cases]
             if group.rounds > 1:
-                campaign.take_turns(measurements, group.rounds)
+                campaign.take_turns(measurements, group.rounds, self.request.enough_turns or every_turn)
             else:
                 for measurement in measurements:
                     with campaign.going_on():
@@ -266,6 +268,7 @@ class _Run:
             plan_again=lambda: _longer(self._plan(case.job), LONGER_MAX if is_short else 1),
             repeats_max=self.request.repeats_max,
             margin=self.request.margin or self.request.scenario.margin,
+            turns_chosen=self.request.enough_turns is not None,
             compared=group.compared(case),
         )
 
