@@ -23,7 +23,7 @@ from iocurve.dialects.fio.output import logs
 from iocurve.dialects.fio.output.formats import render, render_json
 from iocurve.dialects.fio.output.job_stats import BINS, bin_index, bin_middle_ns
 from iocurve.dialects.fio.output.terse import render as render_terse
-from iocurve.dialects.fio.read.iolog import ReplayOptions, read
+from iocurve.dialects.fio.read.iolog import read
 from iocurve.engine import plan
 from iocurve.engine.outcome import LogOutcome, WorkerOutcome
 from iocurve.foundation.errors import DialectError, PlanError
@@ -315,10 +315,10 @@ VERSION_2 = data("fio/iolog_2.log")
 VERSION_3 = data("fio/iolog_3.log")
 
 
-AS_IT_IS = ReplayOptions()
+AS_IT_IS = Deferred()
 
 
-def records(text: str, tmp_path: Path, options: ReplayOptions = AS_IT_IS) -> list[tuple[int, ...]]:
+def records(text: str, tmp_path: Path, options: Deferred = AS_IT_IS) -> list[tuple[int, ...]]:
     """Due time in ms, offset, bytes, file, kind."""
     (tmp_path / "trace").write_text(text)
     packed = Path(read(tmp_path / "trace", options).path).read_bytes()
@@ -348,23 +348,23 @@ def test_version_3_keeps_distances_and_goes_on_where_time_goes_back(tmp_path: Pa
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (ReplayOptions(stalls=False), [(0, 0, 0), (0, 9000, 1), (0, 4096, 0), (0, 0, FSYNC)]),
-        (ReplayOptions(time_percent=50), [(0, 0, 0), (40, 9000, 1), (40, 4096, 0), (100, 0, FSYNC)]),
-        (ReplayOptions(scale=2, align_bytes=4096), [(0, 0, 0), (20, 4096, 1), (20, 0, 0), (50, 0, FSYNC)]),
+        (Deferred(replay_no_stall=True), [(0, 0, 0), (0, 9000, 1), (0, 4096, 0), (0, 0, FSYNC)]),
+        (Deferred(replay_time_scale=50), [(0, 0, 0), (40, 9000, 1), (40, 4096, 0), (100, 0, FSYNC)]),
+        (Deferred(replay_scale=2, replay_align=4096), [(0, 0, 0), (20, 4096, 1), (20, 0, 0), (50, 0, FSYNC)]),
         # The time of what is left out is left out, too.
-        (ReplayOptions(skipped_actions=frozenset({"write", "sync"})), [(0, 0, 0), (0, 4096, 0)]),
-        (ReplayOptions(redirect="other"), [(0, 0, 0), (20, 9000, 1), (20, 4096, 0), (50, 0, FSYNC)]),
+        (Deferred(replay_skip=frozenset({"write", "sync"})), [(0, 0, 0), (0, 4096, 0)]),
+        (Deferred(replay_redirect="other"), [(0, 0, 0), (20, 9000, 1), (20, 4096, 0), (50, 0, FSYNC)]),
     ],
 )
 def test_a_trace_is_replayed_as_it_is_said(
-    options: ReplayOptions, expected: list[tuple[int, ...]], tmp_path: Path
+    options: Deferred, expected: list[tuple[int, ...]], tmp_path: Path
 ) -> None:
     assert [(row[0], row[1], row[4]) for row in records(VERSION_3, tmp_path, options)] == expected
 
 
 def test_lines_that_mean_nothing_are_counted(tmp_path: Path) -> None:
     (tmp_path / "trace").write_text(f"{VERSION_2}a jump 0 1\n\nc read 0 1\na read x 1\na read 0\na read 0 0\na what\n")
-    trace = read(tmp_path / "trace", ReplayOptions())
+    trace = read(tmp_path / "trace", Deferred())
     assert (trace.records, trace.skipped_lines, trace.first_skipped_line) == (5, 7, 13)
 
 

@@ -39,6 +39,12 @@ def read_job_file(path: Path, encoding: str, errors: str) -> str:
     return data.decode(encoding, errors).replace("\r\n", "\n").replace("\r", "\n")
 
 
+def printable(text: str, most: int | None = None) -> str:
+    """One line of text: what cannot be printed is ``?``, and a text of more than ``most`` letters is cut short."""
+    clean = "".join(letter if letter.isprintable() else "?" for letter in text)
+    return clean if most is None or len(clean) <= most else clean[: most - 3] + "…"
+
+
 DASHES = "\u2010\u2011\u2012\u2013\u2014\u2212"
 """Dashes that word processors put in place of a hyphen."""
 

@@ -7,10 +7,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 import msgspec
-from msgspec.structs import replace
 
 from iocurve.dialects.base import ClusterRequest, Dialect, Needs, ParsedCommand, Replicas, Step, TimedJob
 from iocurve.dialects.fio import information, verify_state
@@ -197,15 +195,16 @@ class _Settings(msgspec.Struct):
     errors: list[Diagnostic] = msgspec.field(default_factory=list)
 
     def apply(self, command: Setting) -> None:
-        name = command.name
-        if name == "disk":
+        """Applies one option of the command line."""
+        name, value = command.name, command.value or ""
+        if name in _EFFECTS:
             try:
-                self.disks.append(DiskMount.of(command.value or "", command.where))
+                _EFFECTS[name](self, value)
             except ValueError as error:
                 self.errors.append(Diagnostic(str(error), command.where))
-        elif name in _HANDLERS:
+        elif name == "disk":
             try:
-                _HANDLERS[name](self, command.value or "")
+                self.disks.append(DiskMount.of(value, command.where))
             except ValueError as error:
                 self.errors.append(Diagnostic(str(error), command.where))
         elif name in _NO_EFFECT:
@@ -262,21 +261,6 @@ class _Settings(msgspec.Struct):
             return []
         return [Diagnostic("--on: no host is named", None, "add --client=HOST for each load client, or leave out --on")]
 
-    def set_cluster(self, value: str) -> None:
-        if not value:
-            raise ValueError("--on needs a cluster: --on=auto, --on=10.0.0.4:6379")
-        self.cluster_address = value
-
-    def set_output(self, value: str) -> None:
-        if not value or "\0" in value:
-            raise ValueError("--output needs a file name")
-        self.output = replace(self.output, path=Path(value))
-
-    def set_state_directory(self, value: str) -> None:
-        if not value or "\0" in value:
-            raise ValueError("--aux-path needs a directory name")
-        self.output = replace(self.output, state_directory=Path(value))
-
     def add_clients(self, value: str) -> None:
         path = Path(value) if value and "\0" not in value else None
         hosts = path.read_text(encoding="utf-8").split() if path and path.is_file() else [value]
@@ -289,59 +273,54 @@ class _Settings(msgspec.Struct):
             self.hosts.setdefault(value, []).append(len(self.clients))
             self.clients.append(host)
 
-    def set_out(self, value: str) -> None:
+
+def _sets(name: str, read: Callable[[str], object] = lambda _: True) -> Callable[[_Settings, str], None]:
+    """Sets a field of the settings or of their output. Default: to True."""
+
+    def effect(settings: _Settings, value: str) -> None:
+        setattr(settings.output if name in Output.__struct_fields__ else settings, name, read(value))
+
+    return effect
+
+
+def _path(refusal: str) -> Callable[[str], Path]:
+    def read(value: str) -> Path:
         if not value or "\0" in value:
-            raise ValueError("--out needs a directory name")
-        self.out = Path(value)
+            raise ValueError(refusal)
+        return Path(value)
 
-    def set_formats(self, value: str) -> None:
-        names = [name.strip() for name in value.split(",")]
-        wanted: list[Format] = []
-        for name in names:
-            form = _FORMATS.get(name)
-            if form is None:
-                raise ValueError(f"unknown output format '{name}'; --output-format takes normal, terse, json and json+")
-            wanted.append(form)
-        if "json+" in wanted:
-            # json+ includes everything in json.
-            wanted = [form for form in wanted if form != "json"]
-        self.output = replace(self.output, formats=tuple(dict.fromkeys(wanted)))
+    return read
 
-    def set_minimal(self, _value: str) -> None:
-        self.output = replace(self.output, formats=("terse",))
 
-    def append_terse(self, _value: str) -> None:
-        self.output = replace(self.output, formats=tuple(dict.fromkeys((*self.output.formats, "terse"))))
+def _cluster(value: str) -> str:
+    if not value:
+        raise ValueError("--on needs a cluster: --on=auto, --on=10.0.0.4:6379")
+    return value
 
-    def set_terse_version(self, value: str) -> None:
-        versions: dict[str, Literal[2, 3, 4, 5]] = {"2": 2, "3": 3, "4": 4, "5": 5}
-        version = versions.get(value.strip())
-        if version is None:
-            raise ValueError(f"unknown terse version '{value}'; --terse-version takes 2, 3, 4 or 5")
-        self.output = replace(self.output, terse_version=version)
 
-    def set_eta(self, value: str) -> None:
-        # fio reads any other word as auto.
-        eta: Literal["auto", "always", "never"] = (
-            "always" if value == "always" else "never" if value == "never" else "auto"
-        )
-        self.output = replace(self.output, eta=eta)
+def _formats(value: str) -> tuple[Format, ...]:
+    wanted: list[Format] = []
+    for name in [name.strip() for name in value.split(",")]:
+        if name not in _FORMATS:
+            raise ValueError(f"unknown output format '{name}'; --output-format takes normal, terse, json and json+")
+        wanted.append(_FORMATS[name])
+    # json+ includes everything in json.
+    return tuple(dict.fromkeys(form for form in wanted if form != "json" or "json+" not in wanted))
 
-    def set_check_only(self, _value: str) -> None:
-        self.check_only = True
 
-    def set_shows_commands(self, _value: str) -> None:
-        self.shows_commands = True
+def _terse_version(value: str) -> int:
+    if value.strip() not in ("2", "3", "4", "5"):
+        raise ValueError(f"unknown terse version '{value}'; --terse-version takes 2, 3, 4 or 5")
+    return int(value)
 
-    def set_read_only(self, _value: str) -> None:
-        self.read_only = True
 
-    def set_warnings_fatal(self, _value: str) -> None:
-        self.warnings_are_fatal = True
+def _check_section(_settings: _Settings, value: str) -> None:
+    if value.startswith("global") or not value:
+        raise ValueError("--section needs the name of a job; [global] applies to every job anyway")
 
-    def set_section(self, value: str) -> None:
-        if value.startswith("global") or not value:
-            raise ValueError("--section needs the name of a job; [global] applies to every job anyway")
+
+def _append_terse(settings: _Settings, _value: str) -> None:
+    settings.output.formats = tuple(dict.fromkeys((*settings.output.formats, "terse")))
 
 
 _FORMATS: dict[str, Format] = {
@@ -351,25 +330,24 @@ _FORMATS: dict[str, Format] = {
     "json": "json",
     "json+": "json+",
 }
-
-_HANDLERS: dict[str, Callable[[_Settings, str], None]] = {
-    "out": _Settings.set_out,
-    "aux-path": _Settings.set_state_directory,
+_EFFECTS: dict[str, Callable[[_Settings, str], None]] = {
+    "out": _sets("out", _path("--out needs a directory name")),
+    "aux-path": _sets("state_directory", _path("--aux-path needs a directory name")),
     "client": _Settings.add_clients,
-    "on": _Settings.set_cluster,
-    "output": _Settings.set_output,
-    "output-format": _Settings.set_formats,
-    "minimal": _Settings.set_minimal,
-    "append-terse": _Settings.append_terse,
-    "terse-version": _Settings.set_terse_version,
-    "eta": _Settings.set_eta,
-    "showcmd": _Settings.set_shows_commands,
-    "parse-only": _Settings.set_check_only,
-    "readonly": _Settings.set_read_only,
-    "warnings-fatal": _Settings.set_warnings_fatal,
-    "section": _Settings.set_section,
+    "on": _sets("cluster_address", _cluster),
+    "output": _sets("path", _path("--output needs a file name")),
+    "output-format": _sets("formats", _formats),
+    "minimal": _sets("formats", lambda _: ("terse",)),
+    "append-terse": _append_terse,
+    "terse-version": _sets("terse_version", _terse_version),
+    # fio reads any other word as auto.
+    "eta": _sets("eta", lambda value: value if value in ("always", "never") else "auto"),
+    "showcmd": _sets("shows_commands"),
+    "parse-only": _sets("check_only"),
+    "readonly": _sets("read_only"),
+    "warnings-fatal": _sets("warnings_are_fatal"),
+    "section": _check_section,
 }
-
 _NO_EFFECT = {
     "alloc-size": "memory is allocated when it is needed",
     "eta-interval": "progress is updated every second",

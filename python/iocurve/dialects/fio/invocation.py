@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 
 import msgspec
 
 from iocurve.dialects.base import ClusterRequest
-from iocurve.dialects.fio.job import SectionReport
+from iocurve.dialects.fio.job import SectionReport, Value, by_worker
 from iocurve.dialects.fio.output.disk_util import DiskWatch
 from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import Diagnostic
 from iocurve.job.model import Job, PlanNote
 from iocurve.job.resolve import Machine, ReportGroup
 
-Value = TypeVar("Value")
 Format = Literal["normal", "json", "json+", "terse"]
 
 
-class Output(msgspec.Struct, frozen=True):
+class Output(msgspec.Struct):
     """Settings from fio's output options."""
 
     path: Path | None = None
@@ -78,18 +77,13 @@ class FioCommand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def _unnamed_paths(self) -> set[str]:
         """Paths that the job does not name."""
-        workers = [worker for group in self.plan.groups for worker in group.workers]
-        sections = [section for section in self.job.sections for _ in range(section.numjobs)]
         return {
             file.path
-            for worker, section in zip(workers, sections, strict=True)
-            for file in worker.files
+            for (group, worker), section in self.by_worker(self.job.sections).items()
+            for file in self.plan.groups[group].workers[worker].files
             if not section.files.paths
         }
 
     def by_worker(self, of_sections: Sequence[Value]) -> dict[tuple[int, int], Value]:
         """The value of a section for each of its workers, by group and number in the group."""
-        workers = [(group, index) for group, one in enumerate(self.plan.groups) for index in range(len(one.workers))]
-        placed = zip(self.job.sections, of_sections, strict=True)
-        values = [value for section, value in placed for _ in range(section.numjobs)]
-        return dict(zip(workers, values, strict=True))
+        return by_worker(self.job, self.plan, of_sections)

@@ -8,77 +8,30 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from iocurve.dialects.fio.read.combine import apply_exitall, combine
 from iocurve.dialects.fio.read.draft import DEFAULTS, Draft, Option, Reporting
-from iocurve.dialects.fio.read.options import BY_NAME
+from iocurve.dialects.fio.read.options import BY_NAME, OPTIONS
 from iocurve.dialects.fio.read.parse import Parsed, RawSection, Setting, closest, in_reading_order
 from iocurve.dialects.fio.read.values import Context
+from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, Where
 from iocurve.job import model
 from iocurve.job.model import Files, Job, Load, PlanNote, Section, Words
 
+Value = TypeVar("Value")
 WORDS = Words(
     names={
-        "engine": "ioengine",
-        "numjobs": "numjobs",
-        "nfs_url": "nfs_url",
-        "disk": "--disk",
-        "nconnect": "nconnect",
-        "direct": "direct",
-        "paths": "filename",
-        "directories": "directory",
-        "file_count": "nrfiles",
-        "file_bytes": "filesize",
-        "size": "size",
-        "offset": "offset",
-        "offset_increment": "offset_increment",
-        "create": "allow_file_create",
-        "read_only": "--readonly",
-        "unlink": "unlink",
-        "append": "file_append",
-        "preallocate": "fallocate",
-        "until_full": "fill_device",
-        "start_bytes": "offset",
-        "reads": "rw",
-        "writes": "rw",
-        "trims": "rw",
-        "random": "rw",
-        "random_percent": "percentage_random",
-        "distribution": "random_distribution",
-        "read_percent": "rwmixread",
-        "blocks": "bs",
+        # The first option that sets a field names it.
+        **{field: option.name for option in reversed(OPTIONS) for field in option.fields},
         "align_bytes": "blockalign",
-        "cover": "norandommap",
-        "run_length": "rw",
-        "zone_bytes": "zonesize",
-        "zone_range_bytes": "zonerange",
-        "zone_skip_bytes": "zoneskip",
-        "rate_operations": "rate_iops",
-        "rate_bytes": "rate",
-        "depth": "iodepth",
-        "think_ns": "thinktime",
-        "fsync_every": "fsync",
-        "fdatasync_every": "fdatasync",
-        "sync_file_range_every": "sync_file_range",
-        "runtime_ns": "runtime",
-        "time_based": "time_based",
-        "ramp_ns": "ramp_time",
-        "transfer": "io_size",
-        "operations": "number_ios",
-        "loops": "loops",
-        "only_lays_out": "create_only",
-        "wait_for": "wait_for",
-        "repeatable": "randrepeat",
-        "seed": "randseed",
-        "payload_refill": "refill_buffers",
-        "payload_zero": "zero_buffers",
-        "verify": "verify",
-        "cpus": "cpus_allowed",
-        "cpus_split": "cpus_allowed_policy",
+        "disk": "--disk",
+        "read_only": "--readonly",
+        "start_bytes": "offset",
     },
     joint="=",
     asks={
@@ -112,6 +65,14 @@ class SectionReport(msgspec.Struct, frozen=True):
     """create_only."""
 
 
+def by_worker(job: Job, plan: Plan, of_sections: Sequence[Value]) -> dict[tuple[int, int], Value]:
+    """The value of a section for each of its workers, in order, by group and number in the group."""
+    workers = ((group, index) for group, one in enumerate(plan.groups) for index in range(len(one.workers)))
+    values = (value for section, value in zip(job.sections, of_sections, strict=True) for _ in range(section.numjobs))
+    # The plan of a job that is only parsed may have no workers.
+    return dict(zip(workers, values, strict=False))
+
+
 class BuiltJob(msgspec.Struct, frozen=True):
     """A job with every error and every note found while it was built."""
 
@@ -133,10 +94,9 @@ def build(parsed: Parsed, directory: Path) -> BuiltJob:
         errors += draft.errors
         notes += draft.notes
     sections = tuple(draft.finished() for draft in drafts)
-    inherited = _Inherited()
     reports = [
-        _report(raw, draft, inherited.options(raw.global_settings))
-        for raw, draft in zip(parsed.sections, drafts, strict=True)
+        _report(raw, draft, inherited)
+        for raw, draft, inherited in zip(parsed.sections, drafts, reader.inherited, strict=True)
     ]
     name = "+".join(dict.fromkeys(report.name for report in reports)) or "fio"
     job = Job(name=name, words=WORDS, sections=sections, defaults=DEFAULTS)
@@ -163,7 +123,9 @@ class _SectionReader(msgspec.Struct):
     directory: Path
     errors: list[Diagnostic]
     notes: list[PlanNote]
-    _globals: tuple[tuple[Setting, ...], _Reading] | None = None
+    inherited: list[dict[str, str]] = msgspec.field(default_factory=list)
+    """The options of the [global] sections that each section inherits, as written."""
+    _globals: tuple[tuple[Setting, ...], _Reading, dict[str, str]] | None = None
     """The globals of the section before, applied: thousands of sections may inherit the same ones."""
 
     def draft(self, raw: RawSection) -> Draft:
@@ -194,7 +156,8 @@ class _SectionReader(msgspec.Struct):
                     text = "name has no effect in [global]: each job is named after its section, as in fio"
                     self.notes.append(PlanNote("no_effect", text, setting.where))
             self._apply_all([setting for setting in settings if setting.name != "name"], reading)
-            self._globals = settings, reading
+            self._globals = settings, reading, _as_written(settings)
+        self.inherited.append(self._globals[2])
         return self._globals[1]
 
     def _apply_all(self, settings: Sequence[Setting], reading: _Reading) -> None:
@@ -269,18 +232,6 @@ def _implicit_job(raw: RawSection) -> PlanNote:
         f"iocurve runs one job named '{raw.name}' with its files in the current directory"
     )
     return PlanNote("no_job_name", text, Where(COMMAND_LINE, 1), "warning")
-
-
-class _Inherited(msgspec.Struct):
-    """The options of the [global] sections of thousands of sections, which mostly are the same."""
-
-    _last: tuple[tuple[Setting, ...], dict[str, str]] = ((), {})
-
-    def options(self, settings: tuple[Setting, ...]) -> dict[str, str]:
-        """The options as written."""
-        if self._last[0] != settings:
-            self._last = settings, _as_written(settings)
-        return self._last[1]
 
 
 def _misplaced_engine_options(raw: RawSection, draft: Draft) -> Iterable[PlanNote]:

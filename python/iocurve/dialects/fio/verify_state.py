@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from iocurve.dialects.fio.job import SectionReport
+from iocurve.dialects.fio.job import SectionReport, by_worker
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import Plan, Worker
 from iocurve.foundation.errors import Diagnostic, TargetError
@@ -66,7 +66,7 @@ class State(msgspec.Struct, frozen=True):
             raise ValueError(f"it says {count} completions and has fewer")
         rest = body[_STATE.size : _STATE.size + count * _COMPLETION.size]
         job = name.split(b"\0")[0].decode("utf-8", "replace")
-        return cls(job, depth, files, writes, number, tuple(_pairs(rest)))
+        return cls(job, depth, files, writes, number, tuple(_COMPLETION.iter_unpack(rest)))
 
 
 def path_of(directory: Path, job: str, number: int) -> Path:
@@ -77,7 +77,7 @@ def path_of(directory: Path, job: str, number: int) -> Path:
 def write(job: Job, reports: Sequence[SectionReport], workers: Sequence[WorkerOutcome], plan: Plan, to: Path) -> None:
     """Writes the state of each worker that wrote blocks to verify. Raises ``TargetError``."""
     done = {(worker.group, worker.worker): worker for worker in workers}
-    for number, place, report in _numjobs(job, reports, plan):
+    for number, (place, report) in enumerate(by_worker(job, plan, reports).items()):
         planned, worker = plan.groups[place[0]].workers[place[1]], done.get(place)
         if worker is None or not (report.reporting.state_save and _saves(planned)):
             continue
@@ -107,7 +107,7 @@ def limited(
     groups = [list(group.workers) for group in plan.groups]
     errors: list[Diagnostic] = []
     obstacles: list[Diagnostic] = []
-    for number, (group, index), report in _numjobs(job, reports, plan):
+    for number, ((group, index), report) in enumerate(by_worker(job, plan, reports).items()):
         worker = groups[group][index]
         if not (report.reporting.state_load and worker.verify):
             continue
@@ -139,20 +139,6 @@ def _stopping(worker: Worker, state: State) -> Worker:
 def _saves(worker: Worker) -> bool:
     writes = any(operation.kind == "write" for operation in worker.operations)
     return writes and worker.verify is not None and not worker.verify.only
-
-
-def _numjobs(
-    job: Job, reports: Sequence[SectionReport], plan: Plan
-) -> Iterator[tuple[int, tuple[int, int], SectionReport]]:
-    """Number, place in the plan and report of each worker."""
-    places = [(group, index) for group, each in enumerate(plan.groups) for index in range(len(each.workers))]
-    owners = [report for section, report in zip(job.sections, reports, strict=True) for _ in range(section.numjobs)]
-    for number, (place, report) in enumerate(zip(places, owners, strict=False)):
-        yield number, place, report
-
-
-def _pairs(packed: bytes) -> Iterator[tuple[int, int]]:
-    yield from _COMPLETION.iter_unpack(packed)
 
 
 def _table() -> Iterator[int]:

@@ -6,24 +6,8 @@ import types
 import typing
 from typing import Literal, Union, get_args, get_origin
 
-from iocurve.dialects.native.kinds import (
-    FRACTION,
-    TEXT,
-    TRUTH,
-    AnyKind,
-    Between,
-    ByOperation,
-    Pattern,
-    Plain,
-    PlanPart,
-    Several,
-    Short,
-    Size,
-    SizeOrPercent,
-    Time,
-    Word,
-    whole,
-)
+from iocurve.dialects.native import kinds
+from iocurve.dialects.native.kinds import AnyKind
 from iocurve.engine.plan import Blocks
 from iocurve.foundation.structs import Struct
 from iocurve.job import model
@@ -94,14 +78,14 @@ _WHOLE = {
 }
 """Limits of whole numbers; the default is 0 to 2^32 - 1."""
 _SPECIAL_KINDS: dict[str, AnyKind] = {
-    "payload_pattern": Pattern("([0-9a-f]{2}|o{16})+", "a pattern in hexadecimal"),
-    "file_name_pattern": Pattern(
+    "payload_pattern": kinds.pattern("([0-9a-f]{2}|o{16})+", "a pattern in hexadecimal"),
+    "file_name_pattern": kinds.pattern(
         r"([^{}/\x00]|\{job\}|\{jobnum\}|\{file\})+", "a name with {job}, {jobnum} and {file}"
     ),
-    "read_percent": Plain(float, "a percentage", 0, 100),
-    "latency_percentile": Plain(float, "a percentage", 0, 100),
-    "name": Pattern(r"[^\x00]+", "a name"),
-    "nfs_source": Pattern(r"[0-9a-fA-F:.]+", "an IP address such as 127.0.1.2"),
+    "read_percent": kinds.plain(float, "a percentage", 0, 100),
+    "latency_percentile": kinds.plain(float, "a percentage", 0, 100),
+    "name": kinds.pattern(r"[^\x00]+", "a name"),
+    "nfs_source": kinds.pattern(r"[0-9a-fA-F:.]+", "an IP address such as 127.0.1.2"),
 }
 """Kinds that do not follow from the type of the field."""
 
@@ -117,15 +101,15 @@ def _kind(name: str, annotation: object) -> AnyKind:
         return _SPECIAL_KINDS[name]
     parts = [part for part in _options(annotation) if part is not type(None)]
     if annotation == Blocks:
-        return Short(Blocks)
+        return kinds.short(Blocks)
     if annotation == Preference:
-        return Short(Preference, "uniform")
+        return kinds.short(Preference, "uniform")
     if name.endswith("_ns") and parts == [int]:
-        return Time()
+        return kinds.TIME
     if name in _SIZES and int in parts:
         if name == "payload_compress_chunk_bytes":
-            return Size(most=_U32)
-        return SizeOrPercent() if len(parts) > 1 else Size(is_signed=name == "gap_bytes")
+            return kinds.size(most=_U32)
+        return kinds.SIZE_OR_PERCENT if len(parts) > 1 else kinds.size(is_signed=name == "gap_bytes")
     if len(parts) > 1:
         raise TypeError(f"{name}: no kind for {annotation}")
     (part,) = parts
@@ -133,22 +117,23 @@ def _kind(name: str, annotation: object) -> AnyKind:
 
 
 def _single(name: str, part: object) -> AnyKind:
-    plain: dict[object, AnyKind] = {bool: TRUTH, int: whole(*_WHOLE.get(name, (0, _U32))), float: FRACTION, str: TEXT}
+    if part is int:
+        return kinds.whole(*_WHOLE.get(name, (0, _U32)))
+    plain: dict[object, AnyKind] = {bool: kinds.TRUTH, float: kinds.FRACTION, str: kinds.TEXT}
     if part in plain:
         return plain[part]
     if get_origin(part) is Literal:
-        return Word(get_args(part))
+        return kinds.word(get_args(part))
     if get_origin(part) is tuple:
         first, second = get_args(part)
         each = _kind(name, first)
-        return Several(each) if second is Ellipsis else Between(each)
+        return kinds.several(each) if second is Ellipsis else kinds.between(each)
     if get_origin(part) is PerKind:
         (value,) = get_args(part)
-        optional = type(None) in _options(value)
-        is_table = value in (Blocks, Preference)
-        return ByOperation(_kind(name, value), optional, is_table)
+        is_optional = type(None) in _options(value)
+        return kinds.by_operation(_kind(name, value), is_optional=is_optional, is_table=value in (Blocks, Preference))
     if isinstance(part, type) and issubclass(part, Struct):
-        return PlanPart(part)
+        return kinds.plan_part(part)
     raise TypeError(f"{name}: no kind for {part}")
 
 

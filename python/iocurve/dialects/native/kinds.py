@@ -6,13 +6,12 @@ Readers raise ``ValueError`` with the message for the user.
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
+from iocurve.dialects.base import printable
 from iocurve.engine.plan import FixedBlocks, Uniform
 from iocurve.foundation.structs import refusal
 from iocurve.foundation.units import GIB, KIB, MIB, SECOND_NS, TIB, parse_bytes, parse_time_ns
@@ -33,335 +32,256 @@ _TIME_UNITS = (
     (1_000, "us"),
     (1, "ns"),
 )
+_LARGEST = 2**63 - 1
+"""The largest file, and the longest duration in nanoseconds."""
 
 
-class Kind(ABC, Generic[T]):
+class Kind(msgspec.Struct, Generic[T], frozen=True):
     """One kind of value."""
 
-    @abstractmethod
-    def read(self, value: object) -> T:
-        """Converts a TOML value to the value of a section's field."""
-
-    def write(self, value: T) -> object:
-        """Converts the value of a field to TOML; the inverse of ``read``. Default: the value is the same in TOML."""
-        return value
-
-    @property
-    @abstractmethod
-    def schema(self) -> Schema:
-        """JSON schema of the TOML value."""
+    read: Callable[[object], T]
+    """Converts a TOML value to the value of a section's field."""
+    schema: Callable[[], Schema]
+    """JSON schema of the TOML value."""
+    write: Callable[[T], object] = lambda value: value
+    """Converts the value of a field to TOML; the inverse of ``read``. Default: the value is the same in TOML."""
+    is_single: bool = False
+    """True if a value is one number, word, text or truth value."""
 
 
 AnyKind: TypeAlias = Kind[Any]
 """A kind whose values have a type that only the field knows."""
 
 
-@dataclass(frozen=True)
-class Plain(Kind[T]):
-    """A number or boolean of TOML."""
+def plain(of: type[T], name: str, low: float | None = None, high: float | None = None) -> Kind[T]:
+    """A number, text or boolean of TOML, within limits. A whole number is also accepted as a float."""
 
-    type: type[T]
-    name: str
-    low: float | None = None
-    high: float | None = None
-
-    def read(self, value: object) -> T:
-        """Checks type and limits. A whole number is also accepted as a float."""
-        number = float(value) if self.type is float and type(value) is int else value
-        if not isinstance(number, self.type) or type(number) is not self.type:
-            raise ValueError(f"{_shown(value)} is not {self.name}")
+    def read(value: object) -> T:
+        number = float(value) if of is float and type(value) is int else value
+        if not isinstance(number, of) or type(number) is not of:
+            raise ValueError(f"{_shown(value)} is not {name}")
         if isinstance(number, int | float):
-            if self.low is not None and not number >= self.low:
-                raise ValueError(f"{_shown(value)} is less than {self.low:g}")
-            if self.high is not None and not number <= self.high:
-                raise ValueError(f"{_shown(value)} is more than {self.high:,.0f}")
+            if low is not None and not number >= low:
+                raise ValueError(f"{_shown(value)} is less than {low:g}")
+            if high is not None and not number <= high:
+                raise ValueError(f"{_shown(value)} is more than {high:,.0f}")
         return number
 
-    @property
-    def schema(self) -> Schema:
-        """Schema of the type, with limits."""
-        schema: Schema = {"type": {bool: "boolean", int: "integer", float: "number", str: "string"}[self.type]}
-        limits = {"minimum": self.low, "maximum": self.high}
-        return schema | {name: limit for name, limit in limits.items() if limit is not None}
+    schema: Schema = {"type": {bool: "boolean", int: "integer", float: "number", str: "string"}[of]}
+    limits = {name: limit for name, limit in (("minimum", low), ("maximum", high)) if limit is not None}
+    return Kind(read, lambda: schema | limits, is_single=True)
 
 
-def whole(low: int, high: int) -> Plain[int]:
-    """A kind of whole numbers within limits."""
-    return Plain(int, "a whole number", low, high)
+def whole(low: int, high: int) -> Kind[int]:
+    """Whole numbers within limits."""
+    return plain(int, "a whole number", low, high)
 
 
-TRUTH = Plain(bool, "true or false")
-FRACTION = Plain(float, "a number", 0, 2**53)
-TEXT = Plain(str, 'a text in quotes ("…")')
+TRUTH = plain(bool, "true or false")
+FRACTION = plain(float, "a number", 0, 2**53)
+TEXT = plain(str, 'a text in quotes ("…")')
 
 
-@dataclass(frozen=True)
-class Pattern(Kind[str]):
+def pattern(expression: str, form: str) -> Kind[str]:
     """A text that matches a regular expression."""
 
-    pattern: str
-    form: str
-
-    def read(self, value: object) -> str:
-        """The text."""
+    def read(value: object) -> str:
         text = TEXT.read(value)
-        if not re.fullmatch(self.pattern, text):
-            raise ValueError(f"{_shown(value)} is not {self.form}")
+        if not re.fullmatch(expression, text):
+            raise ValueError(f"{_shown(value)} is not {form}")
         return text
 
-    @property
-    def schema(self) -> Schema:
-        """A text with a pattern."""
-        return {"type": "string", "pattern": f"^({self.pattern})$"}
+    return Kind(read, lambda: {"type": "string", "pattern": f"^({expression})$"})
 
 
-@dataclass(frozen=True)
-class Word(Kind[S]):
+def word(words: tuple[S, ...]) -> Kind[S]:
     """One of several words."""
 
-    words: tuple[S, ...]
+    def read(value: object) -> S:
+        for each in words:
+            if each == value:
+                return each
+        raise ValueError(f"{_shown(value)} is not one of {', '.join(words)}")
 
-    def read(self, value: object) -> S:
-        """The word."""
-        for word in self.words:
-            if word == value:
-                return word
-        raise ValueError(f"{_shown(value)} is not one of {', '.join(self.words)}")
-
-    @property
-    def schema(self) -> Schema:
-        """An enumeration."""
-        return {"enum": list(self.words)}
+    return Kind(read, lambda: {"enum": list(words)}, is_single=True)
 
 
-@dataclass(frozen=True)
-class Size(Kind[int]):
-    """Bytes: ``"4KiB"``, ``4096``; with ``is_signed`` also ``"-8KiB"``."""
+def size(*, is_signed: bool = False, most: int = _LARGEST) -> Kind[int]:
+    """Bytes: ``"4KiB"``, ``4096``; with ``is_signed`` also ``"-8KiB"``. They are written in the largest exact unit."""
 
-    is_signed: bool = False
-    most: int = 2**63 - 1
-    """The largest file, unless the engine takes less."""
-
-    def read(self, value: object) -> int:
-        """Bytes."""
-        size = self._bytes(value)
-        if abs(size) > self.most:
-            limit = "the largest file" if self.most == Size.most else str(self.most)
-            raise ValueError(f"{_shown(value)} is larger than {limit}")
-        return size
-
-    def _bytes(self, value: object) -> int:
+    def in_bytes(value: object) -> int:
         if isinstance(value, str):
-            sign = -1 if self.is_signed and value.startswith("-") else 1
-            return sign * parse_bytes(value.removeprefix("-") if self.is_signed else value)
-        if not isinstance(value, int) or isinstance(value, bool) or (value < 0 and not self.is_signed):
+            sign = -1 if is_signed and value.startswith("-") else 1
+            return sign * parse_bytes(value.removeprefix("-") if is_signed else value)
+        if not isinstance(value, int) or isinstance(value, bool) or (value < 0 and not is_signed):
             raise ValueError(f'{_shown(value)} is not a size such as "64KiB", "4G" or 512')
         return value
 
-    def write(self, value: int) -> object:
-        """Text in the largest exact unit."""
+    def read(value: object) -> int:
+        found = in_bytes(value)
+        if abs(found) > most:
+            limit = "the largest file" if most == _LARGEST else str(most)
+            raise ValueError(f"{_shown(value)} is larger than {limit}")
+        return found
+
+    def write(value: int) -> object:
         return f"-{_exactly(-value, _SIZE_UNITS, '')}" if value < 0 else _exactly(value, _SIZE_UNITS, "")
 
-    @property
-    def schema(self) -> Schema:
-        """A text with a unit, or bytes."""
-        return _size_schema("-?" if self.is_signed else "", "")
+    return Kind(read, lambda: _size_schema("-?" if is_signed else "", ""), write, is_single=True)
 
 
-class SizeOrPercent(Kind[int | Percent]):
-    """Bytes, or ``"50%"``."""
+SIZE = size()
 
-    def read(self, value: object) -> int | Percent:
-        """Bytes, or a percentage."""
-        return _percent(value) if isinstance(value, str) and value.endswith("%") else Size().read(value)
 
-    def write(self, value: int | Percent) -> object:
-        """Text in the largest exact unit."""
-        return f"{value.percent}%" if isinstance(value, Percent) else Size().write(value)
+def _read_size_or_percent(value: object) -> int | Percent:
+    return _percent(value) if isinstance(value, str) and value.endswith("%") else SIZE.read(value)
 
-    @property
-    def schema(self) -> Schema:
-        """A text with a unit, or bytes."""
-        return _size_schema("", r"|\d{1,3}%")
+
+def _write_size_or_percent(value: int | Percent) -> object:
+    return f"{value.percent}%" if isinstance(value, Percent) else SIZE.write(value)
 
 
 def _size_schema(sign: str, more: str) -> Schema:
-    pattern = rf"^({sign}\d+(\.\d+)? ?[kmgtpKMGTP]?(i?B)?{more})$"
-    return {"anyOf": [{"type": "string", "pattern": pattern}, {"type": "integer"}]}
+    expression = rf"^({sign}\d+(\.\d+)? ?[kmgtpKMGTP]?(i?B)?{more})$"
+    return {"anyOf": [{"type": "string", "pattern": expression}, {"type": "integer"}]}
 
 
-@dataclass(frozen=True)
-class Time(Kind[int]):
-    """Nanoseconds: ``"30s"``, ``"250us"``; a bare number is seconds."""
-
-    def read(self, value: object) -> int:
-        """Nanoseconds."""
-        nanoseconds = self._nanoseconds(value)
-        if nanoseconds >= 2**63:
-            raise ValueError(f"{_shown(value)} is longer than the longest duration")
-        return nanoseconds
-
-    def _nanoseconds(self, value: object) -> int:
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**53:
-            return round(value * SECOND_NS)
-        if not isinstance(value, str):
-            raise ValueError(f'{_shown(value)} is not a time such as "250us", "2ms", "30s" or 30')
-        return parse_time_ns(value)
-
-    def write(self, value: int) -> object:
-        """Text in the largest exact unit."""
-        return _exactly(value, _TIME_UNITS, "s") if value else "0s"
-
-    @property
-    def schema(self) -> Schema:
-        """A text with a unit, or seconds."""
-        pattern = r"^\d+(\.\d+)? ?(ns|us|µs|ms|s|m|min|h|d)?$"
-        return {"anyOf": [{"type": "string", "pattern": pattern}, {"type": "number", "minimum": 0}]}
+SIZE_OR_PERCENT: Kind[int | Percent] = Kind(
+    _read_size_or_percent, lambda: _size_schema("", r"|\d{1,3}%"), _write_size_or_percent
+)
+"""Bytes, or ``"50%"``."""
 
 
-@dataclass(frozen=True)
-class Several(Kind[tuple[T, ...]]):
-    """A list of values."""
-
-    each: Kind[T]
-
-    def read(self, value: object) -> tuple[T, ...]:
-        """A tuple; a single value need not be a list."""
-        return tuple(map(self.each.read, value if isinstance(value, list) else [value]))
-
-    def write(self, value: tuple[T, ...]) -> object:
-        """A list."""
-        return [self.each.write(one) for one in value]
-
-    @property
-    def schema(self) -> Schema:
-        """A list, or one value."""
-        return {"anyOf": [self.each.schema, {"type": "array", "items": self.each.schema}]}
+def _nanoseconds(value: object) -> int:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**53:
+        return round(value * SECOND_NS)
+    if not isinstance(value, str):
+        raise ValueError(f'{_shown(value)} is not a time such as "250us", "2ms", "30s" or 30')
+    return parse_time_ns(value)
 
 
-@dataclass(frozen=True)
-class Between(Kind[tuple[N, N]]):
-    """A value, or the limits of a random value."""
+def _read_time(value: object) -> int:
+    nanoseconds = _nanoseconds(value)
+    if nanoseconds > _LARGEST:
+        raise ValueError(f"{_shown(value)} is longer than the longest duration")
+    return nanoseconds
 
-    each: Kind[N]
 
-    def read(self, value: object) -> tuple[N, N]:
-        """Lower and upper limit."""
+def _time_schema() -> Schema:
+    text = {"type": "string", "pattern": r"^\d+(\.\d+)? ?(ns|us|µs|ms|s|m|min|h|d)?$"}
+    return {"anyOf": [text, {"type": "number", "minimum": 0}]}
+
+
+TIME = Kind(
+    _read_time, _time_schema, lambda value: _exactly(value, _TIME_UNITS, "s") if value else "0s", is_single=True
+)
+"""Nanoseconds: ``"30s"``, ``"250us"``; a bare number is seconds."""
+
+
+def several(each: Kind[T]) -> Kind[tuple[T, ...]]:
+    """A list of values; a single value need not be a list."""
+    return Kind(
+        read=lambda value: tuple(map(each.read, value if isinstance(value, list) else [value])),
+        schema=lambda: {"anyOf": [each.schema(), {"type": "array", "items": each.schema()}]},
+        write=lambda value: [each.write(one) for one in value],
+    )
+
+
+def between(each: Kind[N]) -> Kind[tuple[N, N]]:
+    """A value, or the lower and the upper limit of a random value."""
+
+    def read(value: object) -> tuple[N, N]:
         limits = value if isinstance(value, list) else [value, value]
         if len(limits) != 2:
             raise ValueError(f"{_shown(value)} is not a value or a pair of lower and upper limit")
-        low, high = map(self.each.read, limits)
+        low, high = map(each.read, limits)
         if low > high:
             raise ValueError(f"{_shown(value)}: the first value is above the second")
         return low, high
 
-    def write(self, value: tuple[N, N]) -> object:
-        """One value if both limits are equal."""
-        low, high = map(self.each.write, value)
+    def write(value: tuple[N, N]) -> object:
+        low, high = map(each.write, value)
         return low if low == high else [low, high]
 
-    @property
-    def schema(self) -> Schema:
-        """A value or a pair."""
-        pair = {"type": "array", "items": self.each.schema, "minItems": 2, "maxItems": 2}
-        return {"anyOf": [self.each.schema, pair]}
+    def schema() -> Schema:
+        pair = {"type": "array", "items": each.schema(), "minItems": 2, "maxItems": 2}
+        return {"anyOf": [each.schema(), pair]}
+
+    return Kind(read, schema, write)
 
 
-@dataclass(frozen=True)
-class ByOperation(Kind[PerKind[T | None]]):
-    """A value for all operations, or a table with one for ``read``, ``write`` and ``trim`` each."""
+def by_operation(each: Kind[T], *, is_optional: bool, is_table: bool) -> Kind[PerKind[T | None]]:
+    """A value for all operations, or a table with one for ``read``, ``write`` and ``trim`` each.
 
-    each: Kind[T]
-    is_optional: bool
-    """True if operations may be omitted."""
-    is_table: bool = False
-    """True if a value may itself be a table."""
+    ``is_optional``: operations may be omitted. ``is_table``: a value may itself be a table.
+    """
 
-    def read(self, value: object) -> PerKind[T | None]:
-        """Three values."""
-        if not isinstance(value, dict) or (self.is_table and not set(value) <= set(_OPERATIONS)):
-            return PerKind[T | None].same(self.each.read(value))
-        if not set(value) <= set(_OPERATIONS) or not (value or self.is_optional):
+    def read(value: object) -> PerKind[T | None]:
+        if not isinstance(value, dict) or (is_table and not set(value) <= set(_OPERATIONS)):
+            return PerKind[T | None].same(each.read(value))
+        if not set(value) <= set(_OPERATIONS) or not (value or is_optional):
             raise ValueError(f"{_shown(value)} is not a table of read, write and trim")
         missing = [name for name in _OPERATIONS if name not in value]
-        if missing and not self.is_optional:
+        if missing and not is_optional:
             raise ValueError(f"{_shown(value)} has no value for {' and '.join(missing)}")
-        read, write, trim = (self.each.read(value[name]) if name in value else None for name in _OPERATIONS)
+        read, write, trim = (each.read(value[name]) if name in value else None for name in _OPERATIONS)
         return PerKind(read=read, write=write, trim=trim)
 
-    def write(self, value: PerKind[T | None]) -> object:
-        """One value if all are equal."""
+    def write(value: PerKind[T | None]) -> object:
         parts = {name: value.of(name) for name in _OPERATIONS}
-        written = {name: self.each.write(part) for name, part in parts.items() if part is not None}
+        written = {name: each.write(part) for name, part in parts.items() if part is not None}
         if len(written) == len(_OPERATIONS) and all(part == value.read for part in parts.values()):
             return written["read"]
         return written
 
-    @property
-    def schema(self) -> Schema:
-        """A value or a table."""
-        table = {
-            "type": "object",
-            "properties": dict.fromkeys(_OPERATIONS, self.each.schema),
-            "additionalProperties": False,
-        }
-        if not self.is_optional:
-            table["required"] = list(_OPERATIONS)
-        return {"anyOf": [self.each.schema, table]}
+    def schema() -> Schema:
+        properties = dict.fromkeys(_OPERATIONS, each.schema())
+        table: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
+        return {"anyOf": [each.schema(), table | ({} if is_optional else {"required": list(_OPERATIONS)})]}
+
+    return Kind(read, schema, write)
 
 
-@dataclass(frozen=True)
-class PlanPart(Kind[T]):
-    """A part of the plan, written as a table."""
+def plan_part(of: Any) -> AnyKind:
+    """A part of the plan, written as a table of the fields that differ from their defaults; ``of`` is its type."""
 
-    part: Any
-    """Its type."""
-
-    def read(self, value: object) -> T:
-        """The part."""
+    def read(value: object) -> object:
         try:
-            found: T = msgspec.convert(value, self.part)
+            return msgspec.convert(value, of)
         except msgspec.ValidationError as error:
             raise ValueError(refusal(error)) from None
-        return found
 
-    def write(self, value: T) -> object:
-        """The fields that differ from their defaults."""
-        return _without_none(msgspec.to_builtins(value))
-
-    @property
-    def schema(self) -> Schema:
-        """Schema of the part, in which a default of several values is a list."""
-        found: Schema = msgspec.json.decode(msgspec.json.encode(msgspec.json.schema(self.part)))
-        return found
+    # A default of several values is a list in the schema.
+    return Kind(
+        read,
+        lambda: msgspec.json.decode(msgspec.json.encode(msgspec.json.schema(of))),
+        lambda value: _without_none(msgspec.to_builtins(value)),
+    )
 
 
-@dataclass(frozen=True)
-class Short(PlanPart[T]):
-    """A table with a short form: a size for blocks, ``"uniform"`` for a distribution."""
+def short(of: Any, word: str = "") -> AnyKind:
+    """A part of the plan with a short form: a size for blocks, a ``word`` for a distribution."""
+    table = plan_part(of)
 
-    word: str = ""
+    def read(value: object) -> object:
+        if word and value == word:
+            value = {"kind": word}
+        if not word and not isinstance(value, dict):
+            value = {"kind": "fixed", "bytes": SIZE.read(value)}
+        return table.read(value)
 
-    def read(self, value: object) -> T:
-        """The part, from the short form or a table."""
-        if self.word and value == self.word:
-            value = {"kind": self.word}
-        if not self.word and not isinstance(value, dict):
-            value = {"kind": "fixed", "bytes": Size().read(value)}
-        return super().read(value)
+    def write(value: object) -> object:
+        if isinstance(value, Uniform) and word:
+            return word
+        return SIZE.write(value.bytes) if isinstance(value, FixedBlocks) and not word else table.write(value)
 
-    def write(self, value: T) -> object:
-        """The short form if it is complete."""
-        if isinstance(value, Uniform) and self.word:
-            return self.word
-        return Size().write(value.bytes) if isinstance(value, FixedBlocks) and not self.word else super().write(value)
+    def schema() -> Schema:
+        # ``output.schema`` moves the definitions to the top.
+        full = table.schema()
+        brief: Schema = {"const": word} if word else SIZE.schema()
+        return {"anyOf": [brief, {key: value for key, value in full.items() if key != "$defs"}], "$defs": full["$defs"]}
 
-    @property
-    def schema(self) -> Schema:
-        """Both forms; ``schema`` moves the definitions to the top."""
-        full = super().schema
-        short: Schema = {"const": self.word} if self.word else Size().schema
-        return {"anyOf": [short, {key: value for key, value in full.items() if key != "$defs"}], "$defs": full["$defs"]}
+    return Kind(read, schema, write)
 
 
 def _percent(text: str) -> Percent:
@@ -372,9 +292,9 @@ def _percent(text: str) -> Percent:
 
 
 def _exactly(value: int, units: Sequence[tuple[int, str]], plain: str) -> str | int:
-    for size, name in units:
-        if value and value % size == 0:
-            return f"{value // size}{name}"
+    for unit, name in units:
+        if value and value % unit == 0:
+            return f"{value // unit}{name}"
     return f"{value}{plain}" if plain else value
 
 
@@ -386,6 +306,4 @@ def _without_none(value: object) -> object:
 
 
 def _shown(value: object) -> str:
-    text = "true" if value is True else "false" if value is False else repr(value)
-    clean = "".join(letter if letter.isprintable() else "?" for letter in text)
-    return clean if len(clean) <= 60 else clean[:57] + "…"
+    return printable("true" if value is True else "false" if value is False else repr(value), 60)

@@ -8,9 +8,9 @@ from typing import Any
 
 import tomli_w
 
-from iocurve.dialects.base import TimedJob
+from iocurve.dialects.base import TimedJob, printable
 from iocurve.dialects.native.keys import DEFAULTS, FIELDS, KINDS, own_key
-from iocurve.dialects.native.kinds import TEXT, Schema, Time
+from iocurve.dialects.native.kinds import TEXT, TIME, Schema
 from iocurve.foundation.structs import field_texts
 from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import PARTS, Said, Section
@@ -18,7 +18,7 @@ from iocurve.job.model import PARTS, Said, Section
 
 def write(runs: Sequence[TimedJob], source: str) -> str:
     """A job file that resolves to the same plans. Its first line is a comment with ``source``."""
-    head = f"# {_one_line(source)}\n\n"
+    head = f"# {printable(source)}\n\n"
     if len(runs) == 1:
         return head + tomli_w.dumps(_table(runs[0]))
     return head + tomli_w.dumps({"run": [_table(run) for run in runs]})
@@ -27,7 +27,7 @@ def write(runs: Sequence[TimedJob], source: str) -> str:
 def _table(run: TimedJob) -> dict[str, object]:
     table: dict[str, object] = {"name": run.job.name}
     if run.interval_ns != SECOND_NS:
-        table["interval"] = Time().write(run.interval_ns)
+        table["interval"] = TIME.write(run.interval_ns)
     defaults = _defaults(run.job.defaults)
     if defaults:
         table["defaults"] = defaults
@@ -47,10 +47,6 @@ def _defaults(defaults: Said) -> dict[str, object]:
     return table_of(Said.of(**{name: value for name, value in values.items() if value != ours.value(name)}))
 
 
-def _one_line(text: str) -> str:
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
-
-
 # ---- the schema, generated from the fields of ``model.Section`` and their docstrings
 
 
@@ -61,7 +57,7 @@ def schema() -> Schema:
     documents = {name: text for part in parts for name, text in field_texts(part).items()}
     properties: Schema = {}
     for name, kind in KINDS.items():
-        property_schema = _lifted(kind.schema, definitions)
+        property_schema = _lifted(kind.schema(), definitions)
         text = documents.get(name)
         properties[own_key(name)] = property_schema | ({"description": text} if text else {})
     section = {"type": "object", "properties": properties, "additionalProperties": False}
@@ -73,8 +69,8 @@ def schema() -> Schema:
             "section": section,
             "run": _object(
                 {
-                    "name": TEXT.schema,
-                    "interval": Time().schema,
+                    "name": TEXT.schema(),
+                    "interval": TIME.schema(),
                     "defaults": {"$ref": "#/$defs/section"},
                     "job": _list("section"),
                 },

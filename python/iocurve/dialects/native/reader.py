@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from iocurve.dialects.base import TimedJob
 from iocurve.dialects.native.keys import DEFAULTS, FIELD_OF, KINDS, WORDS
-from iocurve.dialects.native.kinds import Kind, Time
+from iocurve.dialects.native.kinds import TIME, Kind
 from iocurve.foundation.errors import Diagnostic, DialectError, Where, nearest
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
 from iocurve.job.model import Job, Said
@@ -46,7 +46,7 @@ def _run(table: DocumentTable, name: str) -> TimedJob:
     if not isinstance(run_name, str) or not run_name:
         table.error("name: a name is a text that is not empty", "name")
         run_name = name
-    interval = table.value("interval", Time(), SECOND_NS)
+    interval = table.value("interval", TIME, SECOND_NS)
     if interval < MILLISECOND_NS:
         table.error("interval: the shortest interval is 1ms", "interval")
     defaults = table.table("defaults", "defaults must be a table: [defaults]")

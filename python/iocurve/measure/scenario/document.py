@@ -10,20 +10,20 @@ from msgspec.structs import replace
 
 from iocurve.analysis.answers import FAMILIES, FEWEST_CLIENTS
 from iocurve.analysis.load_names import COMPARED_AXES
-from iocurve.dialects.native import kinds
 from iocurve.dialects.native.keys import FIELDS, KINDS, own_key
 from iocurve.dialects.native.kinds import (
+    SIZE,
     TEXT,
+    TIME,
     TRUTH,
     AnyKind,
     Kind,
-    Pattern,
-    Plain,
-    Several,
-    Size,
-    Time,
-    Word,
+    pattern,
+    plain,
+    plan_part,
+    several,
     whole,
+    word,
 )
 from iocurve.dialects.native.reader import DocumentTable, begin
 from iocurve.engine.plan import METADATA_KINDS
@@ -37,15 +37,11 @@ from iocurve.result.paired import MARGIN
 from iocurve.targets.nfs_url import NUMBERS, VERSIONS
 
 
-class BlockSize(Size):
-    """A block size in bytes."""
-
-    def read(self, value: object) -> int:
-        """Reads a size from 1 byte to 1 GiB."""
-        size = super().read(value)
-        if not 1 <= size <= GIB:
-            raise ValueError(f"{value!r} is not a block size from 1 byte to 1 GiB")
-        return size
+def _block_size(value: object) -> int:
+    size = SIZE.read(value)
+    if not 1 <= size <= GIB:
+        raise ValueError(f"{value!r} is not a block size from 1 byte to 1 GiB")
+    return size
 
 
 ROUNDS = 6
@@ -58,20 +54,12 @@ TARGETS_OWN = "target"
 """Axis value: the connections of the target's URL; 8 if it has one."""
 
 
-class Connections(Kind[int | str]):
-    """A number of connections, or ``target``."""
-
-    def read(self, value: object) -> int | str:
-        """Reads a number from 1 to 16, or ``target``."""
-        return TARGETS_OWN if value == TARGETS_OWN else _CONNECTIONS.read(value)
-
-    @property
-    def schema(self) -> kinds.Schema:
-        """A number, or the word."""
-        return {"anyOf": [_CONNECTIONS.schema, {"const": TARGETS_OWN}]}
-
-
-_CONNECTIONS = Plain(int, 'a whole number or "target"', 1, 16)
+_NUMBER = plain(int, 'a whole number or "target"', 1, 16)
+_CONNECTIONS: Kind[int | str] = Kind(
+    lambda value: TARGETS_OWN if value == TARGETS_OWN else _NUMBER.read(value),
+    lambda: {"anyOf": [_NUMBER.schema(), {"const": TARGETS_OWN}]},
+)
+"""A number of connections, or ``target``."""
 URL_AXES = ("vers", "slots", "rsize", "wsize", "timeo", "retrans")
 """Parameters of the URL of an export that can be axes, next to ``nconnect``."""
 _DECIDED = frozenset({"name", "overwrite", "runtime_ns", "ramp_ns", "repeatable", "nfs_url", "nfs_source", "disk"})
@@ -80,20 +68,20 @@ _DECIDED = frozenset({"name", "overwrite", "runtime_ns", "ramp_ns", "repeatable"
 
 def _is_axis(field: str) -> bool:
     """True of a field with a single number, word or truth value as its value."""
-    return field not in _DECIDED and isinstance(KINDS[field], Plain | Size | Time | Word)
+    return field not in _DECIDED and KINDS[field].is_single
 
 
 AXES: dict[str, AnyKind] = {
     "read_percent": whole(0, 100),
     "depth": whole(1, 2**20),
-    "nconnect": Connections(),
-    "blocks": BlockSize(),
+    "nconnect": _CONNECTIONS,
+    "blocks": replace(SIZE, read=_block_size),
     "clients": whole(1, 4096),
-    "order": Word(("random", "sequential")),
-    "kind": Word(("read", "write")),
+    "order": word(("random", "sequential")),
+    "kind": word(("read", "write")),
     "target": TEXT,
     "files": whole(1, 2**20),
-    **{name: Word(tuple(VERSIONS)) if name == "vers" else whole(*NUMBERS[name]) for name in URL_AXES},
+    **{name: word(tuple(VERSIONS)) if name == "vers" else whole(*NUMBERS[name]) for name in URL_AXES},
 }
 FIELD_AXES = {own_key(field): field for field in FIELDS if own_key(field) not in AXES and _is_axis(field)}
 """Fields of a job file that can be axes, too, by their keys."""
@@ -254,11 +242,11 @@ _FAMILY_KEYS = (
     "job",
     "short",
 )
-_POLICY: Word[CachePolicy] = Word(get_args(CachePolicy))
-_MARGIN = Plain(float, "a number such as 0.1", 0.001, 1)
-_TREE: kinds.PlanPart[TreeLoad] = kinds.PlanPart(TreeLoad)
+_POLICY: Kind[CachePolicy] = word(get_args(CachePolicy))
+_MARGIN = plain(float, "a number such as 0.1", 0.001, 1)
+_TREE: Kind[TreeLoad] = plan_part(TreeLoad)
 MIXED_KINDS = tuple(kind for kind in METADATA_KINDS if kind != "close")
-_NAME = Pattern(r"[\w.\-]+", "a name of letters, digits, dots and dashes")
+_NAME = pattern(r"[\w.\-]+", "a name of letters, digits, dots and dashes")
 _STANDARD = Form(size_bytes=GIB, unrelated_bytes=2 * GIB, ramp_ns=0, runtime_ns=60 * SECOND_NS, interval_ns=SECOND_NS)
 """Times and sizes that a scenario leaves out."""
 
@@ -277,7 +265,7 @@ class _Scenario:
         self.document = document
         document.check_keys(_KEYS)
         self.targets = _targets(document)
-        self.target = Word(tuple(target.name for target in self.targets))
+        self.target = word(tuple(target.name for target in self.targets))
         self.common = document.table("load").section()
         """Load of all families."""
         self.cache: CachePolicy = document.value("cache", _POLICY, "uncached")
@@ -304,7 +292,7 @@ class _Scenario:
             title=document.value("title", TEXT, name),
             why=document.value("why", TEXT, ""),
             question=document.value("question", TEXT, ""),
-            answer=document.value("answer", Word((*COMPARED_AXES, FAMILIES, FEWEST_CLIENTS)), ""),
+            answer=document.value("answer", word((*COMPARED_AXES, FAMILIES, FEWEST_CLIENTS)), ""),
             targets=self.targets,
             files=document.table("data").value("files", whole(1, 4096), 1),
             full=full,
@@ -332,9 +320,9 @@ class _Scenario:
     def _family_form(self, table: DocumentTable, form: Form) -> FamilyForm:
         return FamilyForm(
             axes=self._axes(table.table("axes")),
-            ramp_ns=table.value("ramp", Time(), form.ramp_ns),
-            runtime_ns=table.value("runtime", Time(), form.runtime_ns),
-            settle_ns=table.value("settle", Time(), None),
+            ramp_ns=table.value("ramp", TIME, form.ramp_ns),
+            runtime_ns=table.value("runtime", TIME, form.runtime_ns),
+            settle_ns=table.value("settle", TIME, None),
         )
 
     def _short_form(self, table: DocumentTable, full: FamilyForm, form: Form) -> FamilyForm:
@@ -344,7 +332,7 @@ class _Scenario:
         return replace(said, axes=full.axes | said.axes, settle_ns=settle)
 
     def _jobs(self, table: DocumentTable, load: Said) -> tuple[FamilyJob, ...]:
-        per_processor = table.value("workers", Word(("processors",)), None) is not None
+        per_processor = table.value("workers", word(("processors",)), None) is not None
         jobs = []
         for job in table.tables("job") or [table.part({}, "job", 0)]:
             on = job.value("on", self.target, self.targets[0].name)
@@ -359,7 +347,7 @@ class _Scenario:
         for key in table.values:
             if key in AXES:
                 kind = self.target if key == "target" else AXES[key]
-                values = table.value(key, Several(kind), (0,))
+                values = table.value(key, several(kind), (0,))
                 # An axis has numbers and words: a truth value is a word.
                 values = tuple(str(value).lower() if isinstance(value, bool) else value for value in values)
                 axes[AXIS_NAMES.get(key, key)] = tuple(dict.fromkeys(values))
@@ -398,13 +386,13 @@ def _form(table: DocumentTable, default: Form, *others: str) -> Form:
     data, timing = table.table("data"), table.table("timing")
     data.check_keys(("size", "unrelated", "width", *others))
     timing.check_keys(("ramp", "runtime", "interval", "rounds"))
-    size = data.value("size", Size(), default.size_bytes)
+    size = data.value("size", SIZE, default.size_bytes)
     return Form(
         size_bytes=size,
-        unrelated_bytes=data.value("unrelated", Size(), 2 * size),
-        ramp_ns=timing.value("ramp", Time(), default.ramp_ns),
-        runtime_ns=timing.value("runtime", Time(), default.runtime_ns),
-        interval_ns=max(MILLISECOND_NS, timing.value("interval", Time(), default.interval_ns)),
+        unrelated_bytes=data.value("unrelated", SIZE, 2 * size),
+        ramp_ns=timing.value("ramp", TIME, default.ramp_ns),
+        runtime_ns=timing.value("runtime", TIME, default.runtime_ns),
+        interval_ns=max(MILLISECOND_NS, timing.value("interval", TIME, default.interval_ns)),
         width=data.value("width", whole(1, 4096), default.width),
         rounds=timing.value("rounds", whole(1, 100), default.rounds),
     )
@@ -414,13 +402,13 @@ def _comparisons(document: DocumentTable, families: list[str]) -> tuple[FamilyCo
     found = []
     for table in document.tables("compare"):
         table.check_keys(("title", "families"))
-        compared = table.value("families", Several(Word(tuple(families))), ())
+        compared = table.value("families", several(word(tuple(families))), ())
         found.append(FamilyComparison(title=table.value("title", TEXT, "side by side"), families=compared))
     return tuple(found)
 
 
 def _references(document: DocumentTable) -> tuple[str, ...]:
-    said = document.value("reference", Several(TEXT), ())
+    said = document.value("reference", several(TEXT), ())
     for name in said:
         if name not in reference.names():
             document.error(f"there is no reference '{name}'", "reference")

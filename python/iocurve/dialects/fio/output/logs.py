@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby, islice
+from itertools import groupby
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -125,19 +125,12 @@ def lost_records(result: Result) -> int:
 
 def _logged(prepared: FioCommand, result: Result) -> Iterator[tuple[int, Logs, WorkerOutcome]]:
     """Yields the workers that have a log, each with its number in the whole run, from 1."""
-    planned = iter(
-        [(index, number) for index, group in enumerate(prepared.plan.groups) for number in range(len(group.workers))]
-    )
     workers = [with_drained(worker) for point in result.points for worker in point.outcome.workers]
     done = {(worker.group, worker.worker): worker for worker in workers}
-    count = 0
-    for written, report in zip(prepared.job.sections, prepared.sections, strict=True):
-        numjobs = written.numjobs
-        for position in islice(planned, numjobs):
-            count += 1
-            worker = done.get(position)
-            if worker is not None and worker.log is not None:
-                yield count, report.reporting.logs, worker
+    for number, (place, report) in enumerate(prepared.by_worker(prepared.sections).items(), 1):
+        worker = done.get(place)
+        if worker is not None and worker.log is not None:
+            yield number, report.reporting.logs, worker
 
 
 def _files(logs: Logs, worker: WorkerOutcome, epoch_ms: int) -> Iterator[tuple[str, str, Iterable[str]]]:

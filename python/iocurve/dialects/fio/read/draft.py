@@ -306,7 +306,3 @@ class Option(msgspec.Struct, frozen=True):
     """fio's I/O engines that have the option; empty: all."""
     support: str = "supported"
     """Text for --cmdhelp: ``supported``, ``no effect: REASON`` or ``not supported: REASON``."""
-
-
-class RefusedError(ValueError):
-    """A value or an option that fio has and iocurve does not support."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Literal
 
 from iocurve.dialects.fio.read import splits, values
-from iocurve.dialects.fio.read.draft import Draft, Effect, RefusedError, part_of
+from iocurve.dialects.fio.read.draft import Draft, Effect, part_of
 from iocurve.dialects.fio.read.values import Context, Reader
 from iocurve.engine.plan import BlockRange, Blocks, FileSelect, FixedBlocks, MetadataKind
 from iocurve.foundation.structs import Struct
@@ -85,29 +86,12 @@ def sets_per_kind(field: str, minimum: int = 1, maximum: int = 2**32 - 1) -> Eff
     return effect
 
 
-def reports(name: str, read: Reader[object]) -> Effect:
-    """Sets an output option."""
+def keeps(part: str, name: str, read: Reader[object]) -> Effect:
+    """Keeps a value in a part of the draft: output options, those of log files, or those that ``combine`` reads."""
+    find = attrgetter(part)
 
     def effect(draft: Draft, text: str, context: Context) -> None:
-        setattr(draft.reporting, name, read(text, context))
-
-    return effect
-
-
-def logs(name: str, read: Reader[object]) -> Effect:
-    """Sets an option of the log files."""
-
-    def effect(draft: Draft, text: str, context: Context) -> None:
-        setattr(draft.reporting.logs, name, read(text, context))
-
-    return effect
-
-
-def defers(name: str, read: Reader[object]) -> Effect:
-    """Keeps a value whose meaning depends on other options, for ``combine``."""
-
-    def effect(draft: Draft, text: str, context: Context) -> None:
-        setattr(draft.deferred, name, read(text, context))
+        setattr(find(draft), name, read(text, context))
 
     return effect
 
@@ -131,7 +115,7 @@ def unsupported(reason: str, noop: tuple[str, ...] = (), read: Reader[object] = 
     def effect(_draft: Draft, text: str, context: Context) -> None:
         read(text, context)
         if text.strip() not in noop:
-            raise RefusedError(
+            raise ValueError(
                 f"{context.option}={text.strip()} is not supported{' yet' if reason == NOT_YET else ''}: {reason}"
             )
 
@@ -158,20 +142,15 @@ def set_engine(draft: Draft, text: str, _context: Context) -> None:
         draft.put(Target, engine="sync", engine_asked=name)
     elif name.split(":")[0] in OTHER_ENGINES:
         reason = _REASONS.get(name.split(":")[0], "iocurve measures files, devices and NFS")
-        raise RefusedError(f"ioengine={name} is not supported: {reason}")
+        raise ValueError(f"ioengine={name} is not supported: {reason}")
     elif is_file:
-        raise RefusedError(f"ioengine={name} is not supported: iocurve loads no external engines")
+        raise ValueError(f"ioengine={name} is not supported: iocurve loads no external engines")
     else:
         close = values.did_you_mean(name, [*ENGINES, *METADATA_ENGINES, *SPACE_ENGINES, *OTHER_ENGINES])
         listed = f"{close} Supported:" if close else "; supported:"
         raise ValueError(
             f"unknown ioengine '{name}'{listed} {values.either([*ENGINES, *METADATA_ENGINES, *SPACE_ENGINES])}"
         )
-
-
-def set_buffered(draft: Draft, text: str, context: Context) -> None:
-    """Sets direct to the opposite of buffered."""
-    draft.put(Target, direct=not values.boolean(text, context))
 
 
 def set_file_select(draft: Draft, text: str, context: Context) -> None:
@@ -182,9 +161,7 @@ def set_file_select(draft: Draft, text: str, context: Context) -> None:
     meanings: dict[str, FileSelect] = {"roundrobin": "round_robin", "sequential": "sequential", "random": "random"}
     order = order.strip()
     if order not in meanings:
-        raise RefusedError(
-            f"file_service_type={text.strip()} is not supported yet; use roundrobin, sequential or random"
-        )
+        raise ValueError(f"file_service_type={text.strip()} is not supported yet; use roundrobin, sequential or random")
     draft.put(Files, file_select=meanings[order], file_run=values.integer(1)(every, context) if every else 1)
 
 
@@ -241,21 +218,6 @@ def set_direction(draft: Draft, text: str, context: Context) -> None:
         draft.put(Load, gap_bytes=values.signed_size(step, context))
 
 
-def set_read_percent(draft: Draft, text: str, context: Context) -> None:
-    """Sets rwmixread. Of rwmixread and rwmixwrite the later one wins."""
-    draft.put(Load, read_percent=float(values.integer(0, 100)(text, context)))
-
-
-def set_write_percent(draft: Draft, text: str, context: Context) -> None:
-    """Sets rwmixread to the complement of rwmixwrite."""
-    draft.put(Load, read_percent=100.0 - values.integer(0, 100)(text, context))
-
-
-def set_cover(draft: Draft, text: str, context: Context) -> None:
-    """Sets the coverage from norandommap."""
-    draft.put(Load, cover="independent" if values.switch(text, context) else "once")
-
-
 def set_blocks(draft: Draft, text: str, context: Context) -> None:
     """Reads bs: one size each for reads, writes and trims."""
     draft.deferred.bs = values.per_kind(text, context, draft.deferred.bs)
@@ -296,18 +258,12 @@ def set_trace(draft: Draft, text: str, context: Context) -> None:
     draft.deferred.read_iolog = context.directory / name
 
 
-def set_skipped(draft: Draft, text: str, context: Context) -> None:
-    """Reads replay_skip: kinds of operations separated by commas."""
-    kind = values.word("read", "write", "trim", "sync")
-    draft.deferred.replay_skip = frozenset(kind(word.strip(), context) for word in text.split(","))
-
-
 def set_zone_mode(draft: Draft, text: str, context: Context) -> None:
-    """Reads zonemode. Raises ``RefusedError`` for zbd: zoned devices are not supported."""
+    """Reads zonemode. Raises ``ValueError`` for zbd: zoned devices are not supported."""
     modes: dict[str, Literal["none", "strided", "zbd"]] = {"none": "none", "strided": "strided", "zbd": "zbd"}
     draft.deferred.zonemode = values.meaning(modes)(text, context)
     if draft.deferred.zonemode == "zbd":
-        raise RefusedError(
+        raise ValueError(
             "zonemode=zbd is not supported: iocurve neither reports nor resets the zones of a zoned device, and does "
             "not keep writes at their write pointers; zonemode=strided "
             "needs none of this, and fio itself refuses zbd on a file"

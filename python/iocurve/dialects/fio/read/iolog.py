@@ -16,8 +16,7 @@ from typing import BinaryIO, get_args
 
 import msgspec
 
-from iocurve.dialects.fio.read import iolog
-from iocurve.dialects.fio.read.draft import Draft
+from iocurve.dialects.fio.read.draft import Deferred, Draft
 from iocurve.engine.plan import BlockRange, Blocks, BlockShare, BlockSplit, FixedBlocks, OperationKind, Replay, SyncKind
 from iocurve.job.model import Ending, Files, Load, PerKind
 
@@ -34,21 +33,6 @@ _RECORD = struct.Struct("<QQIIIxxxx")
 _DUE_LIMIT_NS = 2**63
 _LINE_BYTES = 4096
 """A longer line is read as several lines, as in fio."""
-
-
-class ReplayOptions(msgspec.Struct, frozen=True):
-    """How a trace is replayed."""
-
-    stalls: bool = True
-    """Keeps the times of the trace; False with replay_no_stall."""
-    redirect: str | None = None
-    """File that all operations go to."""
-    align_bytes: int = 0
-    scale: int = 1
-    """Divisor of the offsets, applied before they are aligned."""
-    time_percent: int = 100
-    """Speed in percent of the trace's own."""
-    skipped_actions: frozenset[str] = frozenset()
 
 
 class Trace(msgspec.Struct):
@@ -69,8 +53,8 @@ class Trace(msgspec.Struct):
     """Line number of the first of them; 0 if there is none."""
 
 
-def read(path: Path, options: ReplayOptions) -> Trace:
-    """Reads a trace line by line. Raises ``ValueError`` if the file is not a trace."""
+def read(path: Path, options: Deferred) -> Trace:
+    """Reads a trace line by line, by the replay_… options. Raises ``ValueError`` if the file is not a trace."""
     try:
         with path.open("rb") as lines:
             version = _VERSIONS.get(lines.readline(_LINE_BYTES).strip())
@@ -81,7 +65,7 @@ def read(path: Path, options: ReplayOptions) -> Trace:
         raise ValueError(f"'{path}' cannot be read: {error.strerror}") from error
 
 
-def _packed(lines: BinaryIO, version: int, options: ReplayOptions) -> Trace:
+def _packed(lines: BinaryIO, version: int, options: Deferred) -> Trace:
     import tempfile
 
     trace = Trace()
@@ -101,7 +85,7 @@ def _remove(path: str) -> None:
 
 class _TraceReader(msgspec.Struct):
     version: int
-    options: ReplayOptions
+    options: Deferred
     trace: Trace
     due_ns: int = 0
     last_us: int = 0
@@ -133,10 +117,10 @@ class _TraceReader(msgspec.Struct):
             return None
         if action not in _KINDS:
             raise ValueError(action)
-        file = self.trace.files[self.options.redirect or name] if self._is_known(name) else None
+        file = self.trace.files[self.options.replay_redirect or name] if self._is_known(name) else None
         if file is None:
             raise ValueError(name)
-        if action in self.options.skipped_actions:
+        if action in self.options.replay_skip:
             return None
         self._pause(delay_ns)
         return self._operation(_KINDS[action], offset, bytes_, file)
@@ -146,18 +130,18 @@ class _TraceReader(msgspec.Struct):
             offset = size = 0
         elif size == 0:
             raise ValueError(kind)
-        offset //= self.options.scale
-        offset -= offset % (self.options.align_bytes or 1)
+        offset //= self.options.replay_scale
+        offset -= offset % (self.options.replay_align or 1)
         self.trace.blocks.setdefault(kind, Counter())[size] += 1
         self.trace.end_bytes = max(self.trace.end_bytes, offset + size)
-        due_ns = self.due_ns if self.options.stalls else 0
+        due_ns = 0 if self.options.replay_no_stall else self.due_ns
         return _RECORD.pack(due_ns, offset, size, file, _NUMBERS[kind])
 
     def _is_known(self, name: str) -> bool:
-        return (self.options.redirect or name) in self.trace.files
+        return (self.options.replay_redirect or name) in self.trace.files
 
     def _file_action(self, name: str, action: str) -> None:
-        name = self.options.redirect or name
+        name = self.options.replay_redirect or name
         if action == "add":
             self.trace.files.setdefault(name, len(self.trace.files))
         elif action not in ("open", "close") or name not in self.trace.files:
@@ -168,7 +152,7 @@ class _TraceReader(msgspec.Struct):
         if not 0 <= at_us < 2**63:
             raise ValueError(at_us)
         last, self.last_us = self.last_us, at_us
-        return (at_us - last) * 100_000 // self.options.time_percent if 0 < last <= at_us else 0
+        return (at_us - last) * 100_000 // self.options.replay_time_scale if 0 < last <= at_us else 0
 
     def _pause(self, delay_ns: int) -> None:
         self.due_ns = min(self.due_ns + delay_ns, _DUE_LIMIT_NS)
@@ -224,17 +208,8 @@ def replay(draft: Draft) -> None:
 
 
 def _read(draft: Draft, path: Path) -> None:
-    asked = draft.deferred
-    options = iolog.ReplayOptions(
-        stalls=not asked.replay_no_stall,
-        redirect=asked.replay_redirect,
-        align_bytes=asked.replay_align,
-        scale=asked.replay_scale,
-        time_percent=asked.replay_time_scale,
-        skipped_actions=asked.replay_skip,
-    )
     try:
-        trace = iolog.read(path, options)
+        trace = read(path, draft.deferred)
     except ValueError as error:
         draft.error("read_iolog", str(error))
         return
@@ -250,7 +225,7 @@ def _read(draft: Draft, path: Path) -> None:
     draft.reset(*_REPLACED)
     draft.put(
         Load,
-        replay=Replay(path=trace.path, records=trace.records, paced=options.stalls),
+        replay=Replay(path=trace.path, records=trace.records, paced=not draft.deferred.replay_no_stall),
         replay_flushes=tuple(kind for kind in _FLUSHES if kind in trace.blocks),
         reads=bool(found.read),
         writes=bool(found.write),

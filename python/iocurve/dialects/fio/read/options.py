@@ -29,7 +29,9 @@ def _sets(name: str, read: Reader[object], sets: str, *aliases: str, bare: bool 
 
 
 def _defers(name: str, read: Reader[object], *aliases: str, bare: bool = False, fields: tuple[str, ...] = ()) -> Option:
-    return Option(name, effects.defers(name, _bare(read, bare)), fields, aliases, bare, boolean=read is values.boolean)
+    return Option(
+        name, effects.keeps("deferred", name, _bare(read, bare)), fields, aliases, bare, boolean=read is values.boolean
+    )
 
 
 def _bare(read: Reader[object], bare: bool) -> Reader[object]:
@@ -43,11 +45,11 @@ def _writes_log(name: str, kind: str) -> Option:
     def prefix(text: str, context: Context) -> str:
         return str(values.text_value(text, context)) if text else ""
 
-    return Option(name, effects.logs(kind, prefix), ("log",), bare=True, bare_value="")
+    return Option(name, effects.keeps("reporting.logs", kind, prefix), ("log",), bare=True, bare_value="")
 
 
 def _log_setting(name: str, read: Reader[object], sets: str, *aliases: str) -> Option:
-    return Option(name, effects.logs(sets, read), (), aliases, boolean=read is values.boolean)
+    return Option(name, effects.keeps("reporting.logs", sets, read), (), aliases, boolean=read is values.boolean)
 
 
 def _no_effect(
@@ -98,6 +100,7 @@ _METHODS = (
 _BOOL, _COUNT, _NUMBER = values.boolean, values.integer(1), values.integer(0)
 _TIME, _SHORT_TIME, _PERCENT = values.time_ns, values.short_time_ns, values.integer(0, 100)
 _ANY_NUMBER = values.integer(0, 2**63 - 1)
+_COVER = {True: "independent", False: "once"}
 
 
 def _words(words: str) -> Reader[object]:
@@ -121,7 +124,9 @@ OPTIONS: tuple[Option, ...] = (
     Option("ioengine", effects.set_engine, ("engine", "engine_asked")),
     _sets("iodepth", _COUNT, "depth"),
     _sets("direct", _BOOL, "direct"),
-    Option("buffered", effects.set_buffered, ("direct",), boolean=True),
+    Option(
+        "buffered", effects.sets("direct", lambda text, context: not _BOOL(text, context)), ("direct",), boolean=True
+    ),
     _sets("sync", _meaning("none 0=none sync=file_sync 1=file_sync dsync=data_sync"), "durability"),
     _sets("invalidate", _BOOL, "invalidate"),
     _sets("iodepth_batch", _NUMBER, "batch_submit", "iodepth_batch_submit"),
@@ -185,14 +190,14 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "rw", effects.set_direction, ("reads", "writes", "trims", "random", "run_length", "gap_bytes"), ("readwrite",)
     ),
-    Option("rwmixread", effects.set_read_percent, ("read_percent",)),
-    Option("rwmixwrite", effects.set_write_percent, ("read_percent",)),
+    _sets("rwmixread", lambda text, context: float(_PERCENT(text, context)), "read_percent"),
+    _sets("rwmixwrite", lambda text, context: 100.0 - _PERCENT(text, context), "read_percent"),
     Option("bs", effects.set_blocks, ("blocks",), ("blocksize",)),
     Option("bsrange", effects.set_block_range, ("blocks",), ("blocksize_range",)),
     Option("bssplit", effects.set_block_split, ("blocks",)),
     _defers("bs_unaligned", _BOOL, "blocksize_unaligned", bare=True),
     Option("ba", effects.sets_per_kind("align_bytes"), ("align_bytes",), ("blockalign",)),
-    Option("norandommap", effects.set_cover, ("cover",), bare=True),
+    _sets("norandommap", lambda text, context: _COVER[values.switch(text, context)], "cover", bare=True),
     Option("percentage_random", effects.sets_per_kind("random_percent", 0, 100), ("random_percent",)),
     _sets("random_distribution", splits.distribution, "distribution"),
     Option("rate", effects.sets_per_kind("rate_bytes", 0, 2**63), ("rate_bytes",)),
@@ -293,8 +298,8 @@ OPTIONS: tuple[Option, ...] = (
     _defers("verify_only", _BOOL, bare=True),
     _no_effect("verify_async", "each worker verifies its own reads", read=_NUMBER, noop=("0",)),
     _no_effect("verify_async_cpus", "each worker verifies its own reads", read=values.processors),
-    Option("verify_state_save", effects.reports("state_save", _BOOL), boolean=True),
-    Option("verify_state_load", effects.reports("state_load", _BOOL), boolean=True),
+    Option("verify_state_save", effects.keeps("reporting", "state_save", _BOOL), boolean=True),
+    Option("verify_state_load", effects.keeps("reporting", "state_load", _BOOL), boolean=True),
     _no_effect("experimental_verify", "offsets are always generated again from the seed", read=_BOOL, noop=("0",)),
     *_no_effects(
         "it is checked in every block that has a header",
@@ -402,7 +407,7 @@ OPTIONS: tuple[Option, ...] = (
     _defers("replay_align", values.size),
     _defers("replay_scale", values.integer(1)),
     _defers("replay_time_scale", values.integer(1)),
-    Option("replay_skip", effects.set_skipped),
+    _defers("replay_skip", values.words("read", "write", "trim", "sync")),
     _no_effect("read_iolog_chunked", "a trace is always read piece by piece", read=_BOOL),
     _log_setting("write_iolog", values.text_value, "iolog"),
     _unsupported("merge_blktrace_file"),
@@ -410,17 +415,19 @@ OPTIONS: tuple[Option, ...] = (
     # Reporting
     _sets("group_reporting", _BOOL, "report_as_group", bare=True),
     _sets("new_group", _BOOL, "new_report_group", bare=True),
-    Option("percentile_list", effects.reports("percentiles", values.percentiles)),
-    Option("clat_percentiles", effects.reports("completion_percentiles", _BOOL)),
-    Option("lat_percentiles", effects.reports("total_percentiles", _BOOL)),
-    Option("slat_percentiles", effects.reports("submission_percentiles", _BOOL)),
+    Option("percentile_list", effects.keeps("reporting", "percentiles", values.percentiles)),
+    Option("clat_percentiles", effects.keeps("reporting", "completion_percentiles", _BOOL)),
+    Option("lat_percentiles", effects.keeps("reporting", "total_percentiles", _BOOL)),
+    Option("slat_percentiles", effects.keeps("reporting", "submission_percentiles", _BOOL)),
     _defers("disable_slat", _BOOL, fields=("submission_latency",)),
     _defers("gtod_reduce", _BOOL, fields=("submission_latency",)),
     _no_effect("gtod_cpu", "every latency is recorded, at negligible cost", read=_NUMBER, noop=("0",)),
     _log_setting("disable_lat", _BOOL, "without_latency"),
     _log_setting("disable_clat", _BOOL, "without_completion"),
     _log_setting("disable_bw_measurement", _BOOL, "without_bandwidth", "disable_bw"),
-    Option("unified_rw_reporting", effects.reports("mixed", _meaning("none 0=none mixed 1=mixed both 2=both"))),
+    Option(
+        "unified_rw_reporting", effects.keeps("reporting", "mixed", _meaning("none 0=none mixed 1=mixed both 2=both"))
+    ),
     _no_effect(
         "significant_figures", "normal output has a fixed number of digits", read=values.integer(1, 10), noop=("4",)
     ),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Literal, TypeVar
 
 from iocurve.dialects.fio.read import values
-from iocurve.dialects.fio.read.draft import Criterion, RefusedError
+from iocurve.dialects.fio.read.draft import Criterion
 from iocurve.dialects.fio.read.values import Context
 from iocurve.engine.plan import Blocks, BlockShare, BlockSplit, FixedBlocks, Normal, Pareto, Uniform, Zipf
 from iocurve.job.model import Amount, Percent, PerKind, Preference, ZoneShare, ZonesSaid
@@ -36,7 +36,7 @@ def distribution(text: str, context: Context) -> PerKind[Preference]:
     ).partition(":")
     word = word.strip()
     if word == "sequence":
-        raise RefusedError("random_distribution=sequence is not supported yet")
+        raise ValueError("random_distribution=sequence is not supported yet")
     if word.startswith("zoned"):
         zones = _by_kind(rest, lambda part: _zones(part, context, word == "zoned_abs"))
         return zones.map(lambda of_kind: of_kind or Uniform())

@@ -240,6 +240,12 @@ def word(*allowed: str) -> Reader[str]:
     return read
 
 
+def words(*allowed: str) -> Reader[frozenset[str]]:
+    """Makes a reader of several of the words ``allowed``, separated by commas."""
+    one = word(*allowed)
+    return lambda text, context: frozenset(one(part.strip(), context) for part in text.split(","))
+
+
 def meaning(meanings: Mapping[str, T]) -> Reader[T]:
     """Makes a reader of one of the keys of ``meanings``, which returns its value."""
 
