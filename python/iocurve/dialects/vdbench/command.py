@@ -19,7 +19,7 @@ from iocurve.dialects.vdbench.read.definitions import Definitions, define
 from iocurve.dialects.vdbench.read.options import Options, ValidationRequest, read_words
 from iocurve.dialects.vdbench.runner import Writer, simulate
 from iocurve.dialects.vdbench.runs import Run, expand, timing_notes
-from iocurve.dialects.vdbench.topology import Topology, make_topology
+from iocurve.dialects.vdbench.topology import Topology, TopologyMaker
 from iocurve.dialects.vdbench.validation import errors as validation_errors
 from iocurve.dialects.vdbench.validation import validation
 from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, DialectError, PlanError, Where, in_order
@@ -121,14 +121,14 @@ def read_command(arguments: Sequence[str], *, cwd: Path | None = None, machine: 
     errors = [*cli.errors, *text.errors, *definitions.errors]
     if not text.is_whole:
         raise DialectError(in_order(errors))
-    topology = make_topology(
-        definitions,
-        cli.host_maps,
-        cli.lun_maps,
-        lambda path: machine.stat(str(directory / path)).kind == "directory",
-        cli.size,
+    topology = TopologyMaker(
+        definitions=definitions,
+        host_maps=cli.host_maps,
+        lun_maps=cli.lun_maps,
+        is_directory=lambda path: machine.stat(str(directory / path)).kind == "directory",
+        size=cli.size,
         on_cluster=cli.cluster is not None,
-    )
+    ).make()
     runs = expand(definitions, list(topology.storage), cli.overrides, Random(machine.fresh_seed()))
     errors += [*topology.errors, *runs.errors]
     errors += _loop_errors(definitions) + _missing_runs(runs.runs, errors) + _missing_first_run(cli, definitions)

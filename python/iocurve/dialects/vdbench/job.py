@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from iocurve.dialects.vdbench.output.table import Cell
-from iocurve.dialects.vdbench.placements import Placement, StorageWorkload, place, skewed_shares, workload_shares
+from iocurve.dialects.vdbench.placements import Placement, Placer, StorageWorkload, skewed_shares, workload_shares
 from iocurve.dialects.vdbench.planned import requested_rate, tolerated
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.read.values import Opening, Rate, opening
@@ -102,27 +102,18 @@ UNKNOWN_BYTES = 1 << 40
 """Assumed size of an SD that does not exist on this machine, so that its runs can be explained."""
 
 
-class Builder:
+class Builder(msgspec.Struct):
     """Builds the jobs of a parameter file's runs."""
 
-    def __init__(
-        self,
-        definitions: Definitions,
-        topology: Topology,
-        bytes_at: Callable[[str], int],
-        rng: Random,
-        formats: frozenset[str],
-        validation: Validation | None,
-    ) -> None:
-        self._definitions = definitions
-        self._topology = topology
-        self._bytes_at = bytes_at
-        self._rng = rng
-        self._formats = formats
-        self._validation = validation
-        self._errors: list[Diagnostic] = []
-        self._notes: list[PlanNote] = []
-        self._obstacles: dict[Diagnostic, None] = {}
+    definitions: Definitions
+    topology: Topology
+    bytes_at: Callable[[str], int]
+    rng: Random
+    formats: frozenset[str]
+    validation: Validation | None
+    _errors: list[Diagnostic] = msgspec.field(default_factory=list)
+    _notes: list[PlanNote] = msgspec.field(default_factory=list)
+    _obstacles: dict[Diagnostic, None] = msgspec.field(default_factory=dict)
 
     def build(self, run: Run, shares: Sequence[float] | None = None, total: float | None = None) -> Built:
         """Builds the job of a run. A point of a curve has the rate ``total``, split by ``shares``.
@@ -155,9 +146,9 @@ class Builder:
 
     def recovery(self) -> Job:
         """Builds the job that reads and verifies every block in the journals."""
-        assert self._validation
+        assert self.validation
         sections = []
-        for storage, lun, path in self._validation.maps(self._topology):
+        for storage, lun, path in self.validation.maps(self.topology):
             if not path.is_file():
                 continue
             opened = opening(storage.openflags or (), storage.where, self._errors, [])
@@ -168,14 +159,14 @@ class Builder:
                 offset=0,
                 file_bytes=(whole, whole),
                 depth=storage.threads,
-                blocks=PerKind.same(FixedBlocks(bytes=self._validation.read_bytes(whole))),
+                blocks=PerKind.same(FixedBlocks(bytes=self.validation.read_bytes(whole))),
                 reads=True,
                 random=False,
                 at_end="stop",
                 create=False,
                 ramp_ns=0,
                 time_based=False,
-                verify=self._validation.verify((storage,), (lun,), take_over=True),
+                verify=self.validation.verify((storage,), (lun,), take_over=True),
             ).at(dict.fromkeys(("paths", "file_bytes"), storage.where))
             sections.append(section.but(**_lun_fields((lun,), opened, storage.where, self._errors)))
         if self._errors:
@@ -184,11 +175,11 @@ class Builder:
 
     def skewed_shares(self, run: Run) -> list[float] | None:
         """Share of the run's rate for each section, from skew=; None if no workload has a skew."""
-        return skewed_shares(place(run, self._definitions, self._topology, []))
+        return skewed_shares(list(Placer(run, self.definitions, self.topology, []).placements()))
 
     def _placements(self, run: Run) -> Sequence[Placement]:
         errors: list[Diagnostic] = []
-        placements = place(run, self._definitions, self._topology, errors)
+        placements = list(Placer(run, self.definitions, self.topology, errors).placements())
         if not placements and not errors:
             errors.append(Diagnostic(f"rd={run.rd.name} has no SD to run on", run.rd.where, "add sd= with a lun="))
         if len(placements) > MAX_SECTIONS and not errors:
@@ -201,7 +192,7 @@ class Builder:
     # -- threads and rates ---------------------------------------------------------------------------------------------
 
     def _depths(self, run: Run, placements: Sequence[Placement]) -> list[int]:
-        if self._definitions.general.get("concatenatesds"):
+        if self.definitions.general.get("concatenatesds"):
             if run.loops.threads is not None:
                 return _split(run.loops.threads, len(placements))
             return [placement.workload.threads or THREADS for placement in placements]
@@ -242,22 +233,22 @@ class Builder:
 
     def _note_flows(self, run: Run, placements: Sequence[Placement], flows: Sequence[Flow | None]) -> None:
         """A skew at iorate=max holds within a load client: clients do not wait for each other."""
-        nodes = {self._topology.nodes[placement.host] for placement in placements}
-        if self._topology.on_cluster and any(flows) and len(nodes) > 1:
+        nodes = {self.topology.nodes[placement.host] for placement in placements}
+        if self.topology.on_cluster and any(flows) and len(nodes) > 1:
             text = f"rd={run.rd.name}: skew= is kept on each load client by itself, not between them"
             self._notes.append(PlanNote("skew_by_client", text, run.rd.where, "warning"))
 
     # -- one section ---------------------------------------------------------------------------------------------------
 
     def _section(self, run: Run, placement: Placement, depth: int) -> Said:
-        workload, storage, general = placement.workload, placement.storage[0], self._definitions.general
+        workload, storage, general = placement.workload, placement.storage[0], self.definitions.general
         seek, percent, blocks = workload.seek, workload.read_percent, workload.blocks
         flags = workload.openflags or storage.openflags or ()
         opened = opening(flags, workload.position_of("openflags"), self._errors, self._notes)
         region = self._region(run, placement)
         random_percent = self._whole_percent(workload)
         fields: Fields = {
-            "name": _name(placement, self._topology),
+            "name": _name(placement, self.topology),
             "paths": placement.luns,
             "depth": depth,
             "blocks": PerKind.same(blocks),
@@ -285,8 +276,8 @@ class Builder:
         if len(placement.storage) > 1:
             fields |= self._sizes(placement) if "file_bytes" in fields else {}
             fields["file_select"] = "by_size" if random_percent else "sequential"
-        if self._validation:
-            fields["verify"] = self._validation.verify(placement.storage, placement.luns)
+        if self.validation:
+            fields["verify"] = self.validation.verify(placement.storage, placement.luns)
         fields |= _lun_fields(placement.luns, opened, storage.where, self._errors)
         self._obstacles |= dict.fromkeys(_windows_names(placement.luns, storage.where))
         return Said.of(**fields).at(_positions(run, workload, storage))
@@ -311,11 +302,11 @@ class Builder:
 
     def _format(self, placement: Placement) -> Fields:
         """formatsds=yes: files are recreated before the first run that uses them."""
-        if not any(one.name in self._formats for one in placement.storage):
+        if not any(one.name in self.formats for one in placement.storage):
             return {}
         if _is_device(placement.luns[0]):
             text = f"formatsds=yes does not format devices: {placement.luns[0]} is not written"
-            where = self._definitions.general.position_of("formatsds")
+            where = self.definitions.general.position_of("formatsds")
             self._notes.append(PlanNote("no_format", text, where, "warning"))
             return {}
         return {"recreate": True}
@@ -341,11 +332,11 @@ class Builder:
         )
         whole = min(self._whole(one, lun) for one, lun in zip(placement.storage, placement.luns, strict=True))
         is_device = _is_device(placement.luns[0])
-        return spread.fields(whole, block_bytes_max(workload.blocks), self._rng, self._errors, is_device=is_device)
+        return spread.fields(whole, block_bytes_max(workload.blocks), self.rng, self._errors, is_device=is_device)
 
     def _whole(self, storage: Storage, lun: str) -> int:
         """Size of an SD. If it neither exists nor has a size=, adds an obstacle and returns ``UNKNOWN_BYTES``."""
-        known = storage.size or (0 if lun.startswith("nfs:") else self._bytes_at(lun))
+        known = storage.size or (0 if lun.startswith("nfs:") else self.bytes_at(lun))
         if not known:
             text = f"sd={storage.name}: {lun} does not exist here and has no size="
             hint = "add size=, or map it to an existing path with --map-lun"

@@ -104,43 +104,40 @@ class Placement(msgspec.Struct, frozen=True, dict=True):
         return Share(self.workload.name, "+".join(names), self.host, tuple(zip(names, self.luns, strict=True)))
 
 
-def place(run: Run, definitions: Definitions, topology: Topology, errors: list[Diagnostic]) -> list[Placement]:
+class Placer(msgspec.Struct, frozen=True):
     """Places all workloads of a run; adds to ``errors``."""
-    return list(_Placer(run, definitions, topology, errors).placements())
 
-
-class _Placer:
-    def __init__(self, run: Run, definitions: Definitions, topology: Topology, errors: list[Diagnostic]) -> None:
-        self._run = run
-        self._definitions = definitions
-        self._topology = topology
-        self._errors = errors
+    run: Run
+    definitions: Definitions
+    topology: Topology
+    errors: list[Diagnostic]
 
     def placements(self) -> Iterator[Placement]:
+        """The placements, workload by workload."""
         for wd in self._workloads():
-            storage = [self._topology.storage[name] for name in self._storage(wd)]
-            hosts = self._matching(wd.get("host"), self._topology.hosts, "host", wd)
-            if self._definitions.general.get("concatenatesds"):
+            storage = [self.topology.storage[name] for name in self._storage(wd)]
+            hosts = self._matching(wd.get("host"), self.topology.hosts, "host", wd)
+            if self.definitions.general.get("concatenatesds"):
                 yield from self._concatenated(wd, storage, hosts)
             else:
                 yield from self._single(wd, storage, hosts)
 
     def _workloads(self) -> list[Definition]:
-        rd = self._run.rd
+        rd = self.run.rd
         if "wd" not in rd.values:
-            if self._run.storage is None:
-                self._errors.append(Diagnostic(f"rd={rd.name} names neither wd= nor sd=", rd.where))
-            return [self._definitions.defaults["wd"].copy(rd.name, rd.where)]
-        known = {wd.name: wd for wd in self._definitions.by_kind["wd"]}
+            if self.run.storage is None:
+                self.errors.append(Diagnostic(f"rd={rd.name} names neither wd= nor sd=", rd.where))
+            return [self.definitions.defaults["wd"].copy(rd.name, rd.where)]
+        known = {wd.name: wd for wd in self.definitions.by_kind["wd"]}
         return [known[name] for name in self._matching(rd.get("wd"), list(known), "wd", rd)]
 
     def _storage(self, wd: Definition) -> Sequence[str]:
-        if self._run.storage is not None:
-            return self._run.storage
+        if self.run.storage is not None:
+            return self.run.storage
         if "sd" not in wd.values:
-            self._errors.append(Diagnostic(f"wd={wd.name} has no sd=", wd.where))
+            self.errors.append(Diagnostic(f"wd={wd.name} has no sd=", wd.where))
             return ()
-        return self._matching(wd.get("sd"), list(self._topology.storage), "sd", wd)
+        return self._matching(wd.get("sd"), list(self.topology.storage), "sd", wd)
 
     def _matching(
         self, words: Sequence[str] | None, known: Sequence[str], kind: str, definition: Definition
@@ -150,16 +147,16 @@ class _Placer:
             return known if words is None else values.matching(words, known, kind)
         except ValueError as error:
             text = f"{definition.kind}={definition.name}: {error}"
-            self._errors.append(Diagnostic(text, definition.position_of(kind)))
+            self.errors.append(Diagnostic(text, definition.position_of(kind)))
             return ()
 
     def _single(self, wd: Definition, storage: Sequence[Storage], hosts: Sequence[str]) -> Iterator[Placement]:
-        workload, streams = StorageWorkload.of(self._run, wd), self._streams(wd)
+        workload, streams = StorageWorkload.of(self.run, wd), self._streams(wd)
         # A workload uses the SDs that exist on at least one of its hosts.
         within_reach = [one for one in storage if any(host in one.luns for host in hosts)]
         for one in storage if not within_reach else ():
             text = f"wd={wd.name}: no host of the workload has sd={one.name}"
-            self._errors.append(Diagnostic(text, wd.position_of("host", "sd")))
+            self.errors.append(Diagnostic(text, wd.position_of("host", "sd")))
         for number, one in enumerate(within_reach):
             owners = [host for host in hosts if host in one.luns]
             # A shared LUN is read sequentially by one host only: several would each read every block.
@@ -174,17 +171,17 @@ class _Placer:
         try:
             return values.whole(wd.get("streams", ("1",))[0], 1, 1024)
         except ValueError as error:
-            self._errors.append(Diagnostic(f"streams: {error}", wd.position_of("streams")))
+            self.errors.append(Diagnostic(f"streams: {error}", wd.position_of("streams")))
             return 1
 
     def _concatenated(self, wd: Definition, storage: Sequence[Storage], hosts: Sequence[str]) -> Iterator[Placement]:
         for name in ("hotband", "range", "streams", "rhpct", "whpct"):
             if name in wd.values:
                 text = f"{name}= is not supported yet with concatenated SDs"
-                self._errors.append(Diagnostic(text, wd.position_of(name)))
+                self.errors.append(Diagnostic(text, wd.position_of(name)))
         for host in hosts:
             if storage and all(host in one.luns for one in storage):
-                yield Placement(StorageWorkload.of(self._run, wd), tuple(storage), host)
+                yield Placement(StorageWorkload.of(self.run, wd), tuple(storage), host)
 
 
 # -- shares of a run's rate --------------------------------------------------------------------------------------------

@@ -66,7 +66,8 @@ class Writer:
         self._reports = _reports(self._file, self._table, self.links)
         self._directory = OutputDirectory(path, self.links, started, self._reports, self._table)
         self._slaves_started(started, self._file.topology.hosts)
-        self._directory.parameters(_parameter_lines(self._file), _scan_lines(self._file))
+        self._directory.write("parmfile", _parameter_lines(self._file))
+        self._directory.write("parmscan", _scan_lines(self._file))
         for note in notes:
             self._directory.log(started, f"{note.level}: {note}")
         try:
@@ -84,7 +85,7 @@ class Writer:
         ending = "completed successfully" if self._is_whole else "was ended early"
         text = f"Vdbench execution {ending}. Output directory: {path.absolute()}"
         self._print(f"{clock(ended)} {text}")
-        self._directory.summary(["", f"{clock(ended)} {text}"])
+        self._directory.write("summary", ["", f"{clock(ended)} {text}"])
 
     def _slaves_started(self, at: datetime, hosts: Sequence[str]) -> None:
         """Writes the lines of ``status.html`` that programs wait for; this process stands in for all slaves."""
@@ -190,19 +191,19 @@ class Writer:
         lines = done.timed(made)
         # The last interval of a group may end between two live updates.
         self._print(*(self._table.line(at, one) for at, one in lines if one.label not in done.shown))
-        self._directory.rows("summary", lines)
+        self._directory.write("summary", [self._table.line(at, one) for at, one in lines])
         for at, one in lines:
             self._directory.flat(at, planned.name, one, planned.constants)
         if total:
             line = self._table.line(ended, total)
             self._print(line, "")
-            self._directory.summary([line])
+            self._directory.write("summary", [line])
             self._directory.total(ended, total)
             self._directory.flat(ended, planned.name, total, planned.constants)
         elif not planned.is_format:
             line = f"{clock(ended)} no average: the run ended before the first counted interval was complete"
             self._print(line, "")
-            self._directory.summary([line])
+            self._directory.write("summary", [line])
         return total
 
     def _write_parts(self, done: _Done) -> None:
@@ -218,7 +219,7 @@ class Writer:
             if kind == "host":
                 self._directory.part("slave", f"{name}-0", done.started, lines, workers)
         if not done.planned.is_format:
-            self._directory.skew(_skew_lines(totals))
+            self._directory.write("skew", _skew_lines(totals))
 
     def _write_errors(self, done: _Done) -> None:
         """Reports the errors of a run, and the file workloads that found nothing to do; the next run follows those."""
@@ -251,7 +252,7 @@ class Writer:
         self._directory.anchors(_anchor_lines(done.planned))
 
     def _print(self, *lines: str) -> None:
-        self._directory.echo(lines)
+        self._directory.write("logfile", lines)
         out = self._out or sys.stdout
         out.write("".join(f"{line}\n" for line in lines))
         out.flush()

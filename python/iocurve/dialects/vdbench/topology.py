@@ -59,51 +59,36 @@ class Topology(msgspec.Struct, frozen=True):
     on_cluster: bool = False
 
 
-def make_topology(
-    definitions: Definitions,
-    host_maps: Sequence[Mapping],
-    lun_maps: Sequence[Mapping],
-    is_directory: Callable[[str], bool],
-    size: int | None = None,
-    *,
-    on_cluster: bool = False,
-) -> Topology:
-    """Reads hosts and SDs of a parameter file, and applies --map-host, --map-lun and --size."""
-    return _TopologyMaker(definitions, host_maps, lun_maps, is_directory, size, on_cluster).make()
+class TopologyMaker(msgspec.Struct, kw_only=True):
+    """Reads the hosts and SDs of a parameter file, and applies --map-host, --map-lun and --size."""
 
+    definitions: Definitions
+    host_maps: Sequence[Mapping]
+    lun_maps: Sequence[Mapping]
+    is_directory: Callable[[str], bool]
+    size: int | None = None
+    on_cluster: bool = False
+    _hosts: dict[str, str] = msgspec.field(default_factory=dict)
+    _used: set[Mapping] = msgspec.field(default_factory=set)
+    _errors: list[Diagnostic] = msgspec.field(default_factory=list)
+    _storage: dict[str, Storage] = msgspec.field(default_factory=dict)
+    _by_pattern: dict[Mapping, dict[str, list[tuple[str, str]]]] = msgspec.field(default_factory=dict)
+    """SDs and hosts by LUN, for patterns that map to one path."""
 
-class _TopologyMaker:
-    def __init__(
-        self,
-        definitions: Definitions,
-        host_maps: Sequence[Mapping],
-        lun_maps: Sequence[Mapping],
-        is_directory: Callable[[str], bool],
-        size: int | None,
-        on_cluster: bool,
-    ) -> None:
-        self._on_cluster = on_cluster
-        self._is_directory = is_directory
-        self._size = size
-        self._definitions = definitions
-        self._labels = definitions.hosts or [LOCALHOST]
-        self._host_maps = host_maps
-        self._lun_maps = lun_maps
-        self._used: set[Mapping] = set()
-        self._errors: list[Diagnostic] = []
-        self._storage: dict[str, Storage] = {}
-        self._by_pattern: dict[Mapping, dict[str, list[tuple[str, str]]]] = {}
-        """SDs and hosts by LUN, for patterns that map to one path."""
+    @property
+    def _labels(self) -> list[str]:
+        return self.definitions.hosts or [LOCALHOST]
 
     def make(self) -> Topology:
+        """The topology, with every error."""
         systems = {label: self._system(label) for label in self._labels}
         self._hosts = {label: self._mapped_host(label, systems[label]) for label in self._labels}
-        for sd in self._definitions.by_kind["sd"]:
+        for sd in self.definitions.by_kind["sd"]:
             for name, pairs in self._counted(sd):
                 self._add(sd, name, pairs)
         separated = list(self._separate())
         anchors = self._mapped_anchors()
-        for mapping in (*self._host_maps, *self._lun_maps):
+        for mapping in (*self.host_maps, *self.lun_maps):
             if mapping not in self._used:
                 text = f"{mapping.where.option} {mapping.origin}=… matches nothing in the parameter files"
                 self._errors.append(Diagnostic(text, mapping.where))
@@ -115,23 +100,23 @@ class _TopologyMaker:
             anchors,
             tuple(self._errors),
             (*self._notes(), *separated),
-            self._on_cluster,
+            self.on_cluster,
         )
 
     def _notes(self) -> Iterator[PlanNote]:
         hosts = dict.fromkeys(self._hosts.values())
-        if list(hosts) != [LOCALHOST] and not self._on_cluster:
+        if list(hosts) != [LOCALHOST] and not self.on_cluster:
             subject = f"hosts {_list_names(list(hosts))} run" if len(hosts) > 1 else f"host {next(iter(hosts))} runs"
             text = f"{subject} as workers on this machine; results are those of one machine"
             yield PlanNote("hosts_are_local", text, None, "warning")
 
     def _system(self, label: str) -> str | None:
         """The system= of a host; an ``hd=`` with clients has one for all its labels."""
-        systems = {hd.name: hd.get("system") for hd in self._definitions.by_kind["hd"]}
+        systems = {hd.name: hd.get("system") for hd in self.definitions.by_kind["hd"]}
         return systems.get(label) or systems.get(label.rpartition("-")[0])
 
     def _mapped_host(self, label: str, system: str | None) -> str:
-        for mapping in self._host_maps:
+        for mapping in self.host_maps:
             if fnmatchcase(label, mapping.origin) or (system and fnmatchcase(system, mapping.origin)):
                 self._used.add(mapping)
                 return mapping.goal
@@ -156,7 +141,7 @@ class _TopologyMaker:
         self._storage[name] = Storage(
             name=name,
             luns=self._luns(sd, name, pairs),
-            size=self._size or sd.get("size"),
+            size=self.size or sd.get("size"),
             threads=sd.get("threads", THREADS),
             openflags=sd.get("openflags"),
             align=sd.get("align", 0),
@@ -200,7 +185,7 @@ class _TopologyMaker:
             return []
 
     def _mapped_lun(self, lun: str, host: str, sd: str) -> str:
-        for mapping in self._lun_maps:
+        for mapping in self.lun_maps:
             origin = mapping.origin
             wanted, separator, path = origin.partition(":")
             if separator and wanted in self._labels:
@@ -218,7 +203,7 @@ class _TopologyMaker:
     def _separate(self) -> Iterator[PlanNote]:
         """Gives each LUN its own file if a pattern maps several LUNs to one path, or one LUN to a directory."""
         for mapping, luns in self._by_pattern.items():
-            if len(luns) < 2 and not self._is_directory(mapping.goal):
+            if len(luns) < 2 and not self.is_directory(mapping.goal):
                 continue
             names = {lun: _PARTS.split(lun.rstrip("/\\"))[-1] for lun in luns}
             if len(set(names.values())) < len(luns):
@@ -233,7 +218,7 @@ class _TopologyMaker:
     def _mapped_anchors(self) -> dict[str, str]:
         """Maps anchors as LUNs are mapped. Each of several anchors mapped to one directory gets a subdirectory."""
         mapped: dict[str, str] = {}
-        for fsd in self._definitions.by_kind["fsd"]:
+        for fsd in self.definitions.by_kind["fsd"]:
             start, number = fsd.get("count", (None, 1))
             for index in range(number):
                 suffix = "" if start is None else str(start + index)

@@ -67,38 +67,29 @@ class OutputDirectory:
             self._remove_old()
         except OSError as error:
             raise TargetError(f"{path} cannot be created: {error.strerror}") from None
-        self._write("summary", [f"Vdbench summary report, created {_created(now)} by iocurve", ""])
-        self._write("summary", [*reports.links(), "", *self._links])
+        self.write("summary", [f"Vdbench summary report, created {_created(now)} by iocurve", ""])
+        self.write("summary", [*reports.links(), "", *self._links])
         for name, title in _TITLES.items():
-            self._write(name, [title, "", *(self._links if name in _BY_RUN else [])])
-        self._write("flatfile", [*INTRODUCTION, table.heading()])
+            self.write(name, [title, "", *(self._links if name in _BY_RUN else [])])
+        self.write("flatfile", [*INTRODUCTION, table.heading()])
         if table.target == "fsd":
-            self._write("anchors", ["Anchor status report", "", *ANCHORS_HEADING, "", *self._links])
+            self.write("anchors", ["Anchor status report", "", *ANCHORS_HEADING, "", *self._links])
         for report in reports.all():
             self._start_part(report)
 
     def log(self, at: datetime, text: str) -> None:
         """Adds a line to ``logfile.html``."""
-        self._write("logfile", [f"{clock(at)} {text}"])
-
-    def echo(self, lines: Iterable[str]) -> None:
-        """Adds the lines of stdout to ``logfile.html``."""
-        self._write("logfile", lines)
+        self.write("logfile", [f"{clock(at)} {text}"])
 
     def error(self, at: datetime, text: str) -> None:
         """Adds a line to ``errorlog.html`` and ``logfile.html``."""
-        self._write("errorlog", [f"{clock(at)} {text}"])
+        self.write("errorlog", [f"{clock(at)} {text}"])
         self.log(at, text)
 
     def status(self, at: datetime, event: str, *run: str) -> None:
         """Adds a line to ``status.html``: the event, and the name and loops of the run that it belongs to."""
         fields = (f"{at:%m/%d/%Y-%H:%M:%S}-{_zone(at)} ", event, *run)
-        self._write("status", ["\t".join(fields)])
-
-    def parameters(self, lines: Iterable[str], scan: Iterable[str]) -> None:
-        """Writes the lines and the parameters of the parameter files."""
-        self._write("parmfile", lines)
-        self._write("parmscan", scan)
+        self.write("status", ["\t".join(fields)])
 
     def run_started(self, at: datetime, run: str, text: str) -> None:
         """Announces a run in all reports; ``run`` is its name in the links."""
@@ -112,29 +103,21 @@ class OutputDirectory:
         for report in _BY_RUN:
             self._append_raw(report, ["", self._anchor, ""])
 
-    def rows(self, name: str, rows: Sequence[tuple[datetime, Row]]) -> None:
-        """Adds intervals to a report."""
-        self._write(name, [self._table.line(at, row) for at, row in rows])
-
     def total(self, at: datetime, row: Row) -> None:
         """Adds the average of a run to ``totals.html``."""
-        self._write("totals", [*self._table.header(at), self._table.line(at, row)])
+        self.write("totals", [*self._table.header(at), self._table.line(at, row)])
 
     def flat(self, at: datetime, run: str, row: Row, constants: Mapping[str, Cell]) -> None:
         """Adds a line to ``flatfile.html``."""
-        self._write("flatfile", [self._table.flat(at, run, row, constants)])
+        self.write("flatfile", [self._table.flat(at, run, row, constants)])
 
     def histogram(self, workers: Sequence[WorkerOutcome]) -> None:
         """Adds the response times of a run to ``histogram.html``."""
-        self._write("histogram", _histograms(workers))
+        self.write("histogram", _histograms(workers))
 
     def anchors(self, lines: Iterable[str]) -> None:
         """Adds the trees of the current run to ``anchors.html``."""
         self._append_raw("anchors", ["", self._anchor, "", *map(escape, lines)])
-
-    def skew(self, lines: Iterable[str]) -> None:
-        """Adds lines to ``skew.html``."""
-        self._write("skew", lines)
 
     def part(
         self,
@@ -159,10 +142,6 @@ class OutputDirectory:
         stamped = (f"{clock(at)} {clock(at)} {line}" for line in lines)
         self._append_raw(file, ["", self._anchor, "", *map(escape, stamped)])
 
-    def summary(self, lines: Iterable[str]) -> None:
-        """Adds lines to ``summary.html``."""
-        self._write("summary", lines)
-
     def _start_part(self, report: Report) -> None:
         if f"{report.file}.html" in self._written:
             return
@@ -173,7 +152,8 @@ class OutputDirectory:
             title = f"stdout/stderr for slave={escape(report.name)}"
             self._append_raw(f"{report.file}.stdout", [title, "", *self._links])
 
-    def _write(self, name: str, lines: Iterable[str]) -> None:
+    def write(self, name: str, lines: Iterable[str]) -> None:
+        """Adds lines to a report: ``summary``, ``parmfile``."""
         self._append_raw(name, map(escape, lines)) if name not in _LINKED else self._append_raw(name, lines)
 
     def _append_raw(self, name: str, lines: Iterable[str]) -> None:

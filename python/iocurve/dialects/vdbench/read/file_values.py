@@ -101,20 +101,13 @@ def _percentage(word: str) -> Decimal:
     return number
 
 
-def operation(parameter: Parameter) -> str:
-    """Reads ``operation=`` of a workload."""
-    return values.chosen(parameter.text, OPERATIONS)
-
-
 def operations(parameter: Parameter) -> tuple[str, ...]:
     """Reads ``operations=(read,getattr)``, ``foroperations=…``."""
-    return tuple(_operation(word) for word in parameter.values)
-
-
-def _operation(word: str) -> str:
-    if word.lower() not in OPERATIONS:
-        raise ValueError(f"'{word[:40]}' is not one of {', '.join(OPERATIONS)}")
-    return word.lower()
+    words = [word.lower() for word in parameter.values]
+    for word, lower in zip(parameter.values, words, strict=True):
+        if lower not in OPERATIONS:
+            raise ValueError(f"'{word[:40]}' is not one of {', '.join(OPERATIONS)}")
+    return tuple(words)
 
 
 class FileIo(msgspec.Struct, frozen=True):

@@ -65,7 +65,7 @@ _GENERAL = [
     _supported("dedupratio", values.ratio),
     _supported("formatsds", values.yes_or_no),
     _supported("journal", values.words),
-    _supported("loop", values.text),
+    _supported("loop", values.one(str)),
     _supported("validate", values.words),
     *_ignored("a missed skew does not abort the run", "abortfailedskew", level="warning"),
     *_ignored("iocurve has no auxiliary reports", "auxreport"),
@@ -91,14 +91,14 @@ _GENERAL = [
 ]
 _HD = [
     _supported("clients", values.count(1, 10_000)),
-    _supported("system", values.text),
+    _supported("system", values.one(str)),
     *_ignored(_JAVA, "jvms"),
     *_ignored(_NO_SHELL, "shell", "user", "vdbench", "master"),
     *_ignored("iocurve mounts nothing", "mount", level="warning"),
 ]
 _RG = _refused(_REPLAY, "devices")
 _SD = [
-    _supported("lun", values.text),
+    _supported("lun", values.one(str)),
     _supported("host", values.words, "hd"),
     _supported("size", values.size),
     _supported("count", values.start_and_count),
@@ -109,7 +109,7 @@ _SD = [
     _supported("range", values.band),
     _supported("hitarea", values.size_or_zero),
     _supported("dedupratio", values.ratio),
-    _supported("journal", values.text),
+    _supported("journal", values.one(str)),
     *_ignored(_DEDUP_SETS, "dedupsets", "deduphotsets", "dedupflipflop", level="warning"),
     *_ignored("a duplicate is a whole transfer", "dedupunit"),
     *_ignored("it is for statistics of Solaris", "instance", "kstat"),
@@ -146,10 +146,10 @@ _RD = [
     _supported("curve", values.series(1, 1000)),
     _supported("stopcurve", values.one_number),
     _supported("distribution", values.words),
-    _supported("elapsed", values.time_ns),
-    _supported("interval", values.time_ns),
-    _supported("warmup", values.time_ns),
-    _supported("pause", values.time_ns),
+    _supported("elapsed", values.one(values.duration_ns)),
+    _supported("interval", values.one(values.duration_ns)),
+    _supported("warmup", values.one(values.duration_ns)),
+    _supported("pause", values.one(values.duration_ns)),
     _supported("maxdata", values.size),
     _supported("maxdataread", values.size),
     _supported("maxdatawritten", values.size),
@@ -178,7 +178,7 @@ _RD = [
 ]
 _ONE_HOST = "an FSD is used by the hosts of its workloads: fwd=…,host=…"
 _FILE_SYSTEMS = [
-    _supported("anchor", values.text),
+    _supported("anchor", values.one(str)),
     Keyword("depth", values.first(0, 1000), first=True),
     Keyword("width", values.first(1, 1_000_000), first=True),
     Keyword("files", values.first(1, 10_000_000), first=True),
@@ -189,7 +189,7 @@ _FILE_SYSTEMS = [
     _supported("wss", file_values.total_size, "workingsetsize"),
     _supported("count", values.start_and_count),
     _supported("openflags", values.words),
-    _supported("journal", values.text),
+    _supported("journal", values.one(str)),
     *_ignored("iocurve writes no log of reads and writes", "log"),
     *_refused("vdbench has it for SDs only", "dedupratio", "dedupsets", "dedupunit", "deduphotsets", "dedupflipflop"),
     *_refused("vdbench no longer has it; use format=(clean,only)", "cleanup"),
@@ -198,7 +198,7 @@ _FILE_SYSTEMS = [
 _FILE_WORKLOADS = [
     _supported("fsd", values.words),
     _supported("host", values.words, "hd"),
-    _supported("operation", file_values.operation, "operations"),
+    _supported("operation", values.choice(*file_values.OPERATIONS), "operations"),
     _supported("rdpct", values.percentage, "readpct"),
     _supported("xfersizes", file_values.transfers, "xfersize"),
     _supported("fileio", file_values.file_io),

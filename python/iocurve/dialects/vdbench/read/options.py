@@ -254,23 +254,21 @@ class _Parser:
 
     def _long(self, word: str) -> None:
         name, equals, value = word.partition("=")
-        handlers = {
-            "--map-host": self._map_host,
-            "--map-lun": self._map_lun,
-            "--on": self._set_cluster,
-            "--out": self._set_out,
-            "--size": self._set_size,
-        }
-        if name not in handlers:
+        if name not in ("--map-host", "--map-lun", "--on", "--out", "--size"):
             self._error(f"unknown option '{word[:40]}'", "see iocurve vdbench --help")
+            return
+        value = value if equals else self._next(name)
+        if name in _MAP_EXAMPLES:
+            self._map(name, value, self._options.host_maps if name == "--map-host" else self._options.lun_maps)
+        elif name == "--size":
+            try:
+                self._options.size = values.whole(value, 512)
+            except ValueError as error:
+                self._error(f"--size: {error}")
+        elif name == "--on":
+            self._options.cluster = value or self._options.cluster
         else:
-            handlers[name](value if equals else self._next(name))
-
-    def _map_host(self, value: str) -> None:
-        self._map("--map-host", value, self._options.host_maps)
-
-    def _map_lun(self, value: str) -> None:
-        self._map("--map-lun", value, self._options.lun_maps)
+            self._options.out = Path(value) if value else self._options.out
 
     def _map(self, option: str, value: str, maps: list[Mapping]) -> None:
         origin, _, goal = value.partition("=")
@@ -278,20 +276,6 @@ class _Parser:
             self._error(f"{option} takes FROM=TO", f"such as {option} {_MAP_EXAMPLES[option]}")
             return
         maps.append(Mapping(origin, goal, Where(COMMAND_LINE, self._position, option=option)))
-
-    def _set_size(self, value: str) -> None:
-        try:
-            self._options.size = values.whole(value, 512)
-        except ValueError as error:
-            self._error(f"--size: {error}")
-
-    def _set_cluster(self, value: str) -> None:
-        if value:
-            self._options.cluster = value
-
-    def _set_out(self, value: str) -> None:
-        if value:
-            self._options.out = Path(value)
 
     def _short(self, word: str) -> None:
         letter, value = word[1], word[2:]
@@ -310,9 +294,9 @@ class _Parser:
             if letter in _WITH_VALUE and not value:
                 self._next(word)
             self._options.notes.append(PlanNote("no_effect", f"-{letter} has no effect: {_NOTED[letter]}", where))
-        elif letter in _HANDLERS:
+        elif letter in _EFFECTS:
             try:
-                _HANDLERS[letter](self, value)
+                _EFFECTS[letter](self, value)
             except ValueError as error:
                 self._error(f"-{letter}: {error}")
         else:
@@ -332,18 +316,6 @@ class _Parser:
         where = Where(COMMAND_LINE, self._position)
         self._options.files += [(self._directory / name, where) for name in names]
 
-    def _output(self, value: str) -> None:
-        self._options.output = value or self._next("-o") or self._options.output
-
-    def _elapsed(self, value: str) -> None:
-        self._options.overrides.elapsed_ns = values.duration_ns(value or self._next("-e"))
-
-    def _interval(self, value: str) -> None:
-        self._options.overrides.interval_ns = values.duration_ns(value or self._next("-i"))
-
-    def _warmup(self, value: str) -> None:
-        self._options.overrides.warmup_ns = values.duration_ns(value or self._next("-w"))
-
     def _validation(self, letter: str, value: str) -> None:
         where = Where(COMMAND_LINE, self._position)
         made = self._options
@@ -356,12 +328,6 @@ class _Parser:
             self._options.overrides.format = _FORMATS[value]
         else:
             raise ValueError(f"'{value[:40]}' is not one of {', '.join(_FORMATS)}")
-
-    def _simulate(self, _value: str) -> None:
-        self._options.simulate = True
-
-    def _set_first_run(self, value: str) -> None:
-        self._options.first_run = value or self._next("-r")
 
     def _loop(self, value: str) -> None:
         following = self._arguments[self._position] if self._position < len(self._arguments) else ""
@@ -389,16 +355,31 @@ def loop(word: str) -> Loop:
 
 
 _FORMATS: dict[str, FormatOverride] = {"o": "only", "y": "yes", "n": "no"}
-_HANDLERS: dict[str, Callable[[_Parser, str], None]] = {
+
+
+def _overrides(name: str, option: str) -> Callable[[_Parser, str], None]:
+    """Sets a duration that overrides those of run definitions."""
+
+    def effect(parser: _Parser, value: str) -> None:
+        setattr(parser._options.overrides, name, values.duration_ns(value or parser._next(option)))
+
+    return effect
+
+
+def _sets(name: str, read: Callable[[_Parser, str], object]) -> Callable[[_Parser, str], None]:
+    return lambda parser, value: setattr(parser._options, name, read(parser, value))
+
+
+_EFFECTS: dict[str, Callable[[_Parser, str], None]] = {
     "f": _Parser._files,
-    "o": _Parser._output,
-    "e": _Parser._elapsed,
-    "i": _Parser._interval,
-    "I": _Parser._interval,
-    "w": _Parser._warmup,
+    "o": _sets("output", lambda parser, value: value or parser._next("-o") or parser._options.output),
+    "e": _overrides("elapsed_ns", "-e"),
+    "i": _overrides("interval_ns", "-i"),
+    "I": _overrides("interval_ns", "-i"),
+    "w": _overrides("warmup_ns", "-w"),
     "c": _Parser._clean,
-    "s": _Parser._simulate,
-    "r": _Parser._set_first_run,
+    "s": _sets("simulate", lambda _parser, _value: True),
+    "r": _sets("first_run", lambda parser, value: value or parser._next("-r")),
     "l": _Parser._loop,
 }
 _NOTED = {

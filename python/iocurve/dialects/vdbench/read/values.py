@@ -50,30 +50,29 @@ def whole(word: str, low: int = 0, high: int = _LARGEST) -> int:
     return int(number)
 
 
+def one(read: Callable[[str], object]) -> Reader:
+    """Makes a reader of the only value."""
+    return lambda parameter: read(parameter.text)
+
+
+def every(read: Callable[[Decimal], object]) -> Reader:
+    """Makes a reader of a series of numbers."""
+    return lambda parameter: tuple(map(read, numbers(parameter.values)))
+
+
 def count(low: int = 1, high: int = 1_000_000) -> Reader:
     """Makes a reader of whole numbers within limits."""
-    return lambda parameter: whole(parameter.text, low, high)
+    return one(lambda word: whole(word, low, high))
+
+
+size, size_or_zero = count(1, _LARGEST), count(0, _LARGEST)
+"""Sizes in bytes: ``10g``, ``512``."""
 
 
 def error_limit(parameter: Parameter) -> int | str:
     """Reads the number of errors that ends a run, at least 1, or a command, which vdbench starts at the first error."""
     text = ",".join(parameter.values)
     return whole(text, 1) if text.isdigit() else text
-
-
-def size(parameter: Parameter) -> int:
-    """Reads a size in bytes above 0: ``10g``, ``512``."""
-    return whole(parameter.text, 1)
-
-
-def size_or_zero(parameter: Parameter) -> int:
-    """Reads a size in bytes; 0 is allowed."""
-    return whole(parameter.text)
-
-
-def time_ns(parameter: Parameter) -> int:
-    """Reads a duration: ``60``, ``120m``, ``2h``."""
-    return duration_ns(parameter.text)
 
 
 def duration_ns(word: str) -> int:
@@ -135,20 +134,14 @@ def first(low: int, high: int) -> Reader:
     return lambda parameter: read_all(parameter)[0] if len(parameter.values) > 1 else read_one(parameter)
 
 
-def percentage(parameter: Parameter) -> Decimal:
-    """Reads a percentage from 0 to 100."""
-    return _percent(quantity(parameter.text))
-
-
-def percentages(parameter: Parameter) -> tuple[Decimal, ...]:
-    """Reads a series of percentages."""
-    return tuple(map(_percent, numbers(parameter.values)))
-
-
 def _percent(value: Decimal) -> Decimal:
     if not 0 <= value <= 100:
         raise ValueError(f"{value} is not a percentage from 0 to 100")
     return value
+
+
+percentage, percentages = one(lambda word: _percent(quantity(word))), every(_percent)
+"""Percentages from 0 to 100."""
 
 
 class Seek(msgspec.Struct, frozen=True):
@@ -314,25 +307,19 @@ def rate(parameter: Parameter) -> Decimal:
     return found.per_second
 
 
-def ratio(parameter: Parameter) -> Decimal:
-    """Reads ``compratio=``, ``dedupratio=``: N to 1."""
-    return _ratio(quantity(parameter.text))
-
-
-def ratios(parameter: Parameter) -> tuple[Decimal, ...]:
-    """Reads ``forcompratio=``."""
-    return tuple(map(_ratio, numbers(parameter.values)))
-
-
 def _ratio(value: Decimal) -> Decimal:
     if not 1 <= value <= 1_000_000:
         raise ValueError(f"a ratio must be at least 1 (N to 1), not {value:f}")
     return value
 
 
+ratio, ratios = one(lambda word: _ratio(quantity(word))), every(_ratio)
+"""Ratios of compression and deduplication: N to 1."""
+
+
 def choice(*words: str) -> Reader:
     """Makes a reader of one of ``words``, which may be abbreviated."""
-    return lambda parameter: chosen(parameter.text, words)
+    return one(lambda word: chosen(word, words))
 
 
 def chosen(word: str, words: Sequence[str]) -> str:
@@ -347,11 +334,6 @@ def chosen(word: str, words: Sequence[str]) -> str:
 def yes_or_no(parameter: Parameter) -> bool:
     """Reads ``yes`` or ``no``."""
     return chosen(parameter.text, ("yes", "no", "on", "off")) in ("yes", "on")
-
-
-def text(parameter: Parameter) -> str:
-    """Returns the only value unchanged."""
-    return parameter.text
 
 
 def words(parameter: Parameter) -> tuple[str, ...]:
