@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from textwrap import shorten
-from typing import Protocol, TypeVar
+from typing import Protocol, TypedDict, TypeVar, Unpack
 
 import msgspec
 from msgspec.structs import replace
@@ -256,21 +256,21 @@ def explain_steps(
     )
 
 
+class Workplace(TypedDict, total=False):
+    """Where a command line is read; what is absent or None is that of this process."""
+
+    cwd: Path | None
+    environment: Mapping[str, str] | None
+    machine: Machine | None
+
+
 class Prepare(Protocol):
     """Reads a command line (without the tool's name) and the files it names.
 
-    ``cwd``, ``environment`` and ``machine`` default to those of this process.
     Raises ``DialectError`` with every error in the text, ``PlanError`` if the text cannot be turned into a plan.
     """
 
-    def __call__(
-        self,
-        arguments: Sequence[str],
-        *,
-        cwd: Path | None = None,
-        environment: Mapping[str, str] | None = None,
-        machine: Machine | None = None,
-    ) -> ParsedCommand:
+    def __call__(self, arguments: Sequence[str], **place: Unpack[Workplace]) -> ParsedCommand:
         """Reads a command line; see the class."""
 
 
@@ -280,7 +280,7 @@ class Dialect(msgspec.Struct, frozen=True):
     name: str
     """Name of the tool and of the subcommand that runs it."""
     prepare: Prepare
-    information: Callable[[Sequence[str]], str | None]
+    information: Callable[[Sequence[str]], str | None] = lambda _: None
     """Text for a command line that only asks for help or a version; None for one that is to be prepared.
 
     Raises ``DialectError`` if the command line asks about an unknown option or engine.
@@ -303,14 +303,8 @@ def numbered(dialect: Dialect, numbers: Sequence[int]) -> Iterator[Dialect]:
         number = numbers[where.line - 1]
         return replace(said, where=replace(where, line=number) if number else None)
 
-    def prepare(
-        arguments: Sequence[str],
-        *,
-        cwd: Path | None = None,
-        environment: Mapping[str, str] | None = None,
-        machine: Machine | None = None,
-    ) -> ParsedCommand:
-        prepared = dialect.prepare(arguments, cwd=cwd, environment=environment, machine=machine)
+    def prepare(arguments: Sequence[str], **place: Unpack[Workplace]) -> ParsedCommand:
+        prepared = dialect.prepare(arguments, **place)
         return replace(prepared, notes=tuple(map(moved, prepared.notes)))
 
     try:

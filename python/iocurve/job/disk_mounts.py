@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -34,37 +34,20 @@ class DiskMount(msgspec.Struct, frozen=True):
         return cls(os.path.normpath(mount), disk, where)
 
 
-class MountedMachine(msgspec.Struct, frozen=True):
-    """A machine on which paths below the mounts lead to the directories of the disks."""
+def stat_on(mounts: Sequence[DiskMount], machine: Machine, directory: Path) -> Callable[[str], PathFacts]:
+    """The function that gives kind and size of a file, on its disk if it is below a mount.
 
-    machine: Machine
-    mounts: tuple[DiskMount, ...]
-    directory: Path
-    """Directory that relative names start from."""
+    Relative names start from ``directory``.
+    """
 
-    def stat(self, path: str) -> PathFacts:
-        """Kind and size of the file at ``path``, on its disk if it is below a mount."""
-        for mount in sorted(self.mounts, key=lambda mount: -len(mount.mount)):
-            within = _within(mount.mount, self.directory / path)
+    def stat(path: str) -> PathFacts:
+        for mount in sorted(mounts, key=lambda mount: -len(mount.mount)):
+            within = _within(mount.mount, directory / path)
             if within is not None:
-                return self.machine.stat(str(self.directory / parse_disk(mount.disk).directory / within))
-        return self.machine.stat(path)
+                return machine.stat(str(directory / parse_disk(mount.disk).directory / within))
+        return machine.stat(path)
 
-    def is_mounted(self, device: str) -> bool:
-        """True if a block device holds a mounted file system."""
-        return self.machine.is_mounted(device)
-
-    def cpus(self) -> frozenset[int]:
-        """Processors that workers may be bound to."""
-        return self.machine.cpus()
-
-    def user(self) -> tuple[int, int]:
-        """User and group for NFS servers (AUTH_SYS)."""
-        return self.machine.user()
-
-    def fresh_seed(self) -> int:
-        """A new seed of 64 bits, different in every run."""
-        return self.machine.fresh_seed()
+    return stat
 
 
 def put_on_disks(job: Job, mounts: Sequence[DiskMount], directory: Path) -> tuple[Job, list[Diagnostic]]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC
 from functools import partial
 from pathlib import Path
+from typing import Unpack
 
 import msgspec
 
-from iocurve.dialects.base import ClusterRequest, Dialect, Needs, ParsedCommand, Step, TimedJob
-from iocurve.dialects.diskspd.job import WORDS, Built, PreparedSpan, build
+from iocurve.dialects.base import ClusterRequest, Dialect, Needs, ParsedCommand, Step, TimedJob, Workplace
+from iocurve.dialects.diskspd.job import WORDS, PreparedSpan, Threads, build
 from iocurve.dialects.diskspd.output.profile_text import profile_text
 from iocurve.dialects.diskspd.output.span_stats import span_stats
 from iocurve.dialects.diskspd.output.text import results_text
@@ -24,10 +25,10 @@ from iocurve.dialects.diskspd.read.rules import Findings, check, linux_notes
 from iocurve.dialects.registry import shared_help
 from iocurve.foundation.errors import Diagnostic, DialectError, PlanError, in_order
 from iocurve.foundation.units import MILLISECOND_NS, counted
-from iocurve.job.disk_mounts import MountedMachine, put_on_disks
+from iocurve.job.disk_mounts import put_on_disks, stat_on
 from iocurve.job.explain import explain
-from iocurve.job.model import PlanNote
-from iocurve.job.resolve import Machine, ThisMachine, resolve
+from iocurve.job.model import Job, PlanNote
+from iocurve.job.resolve import Machine, PathFacts, ThisMachine, resolve
 from iocurve.machine.processes import topology_of
 from iocurve.result.document import Result
 
@@ -133,24 +134,17 @@ def profile_output(profile: Profile) -> str:
     return profile_xml(profile) if profile.result_format == "xml" else profile_text(profile)
 
 
-def prepare(
-    arguments: Sequence[str],
-    *,
-    cwd: Path | None = None,
-    environment: Mapping[str, str] | None = None,  # noqa: ARG001 - no variables
-    machine: Machine | None = None,
-) -> ParsedCommand:
+def prepare(arguments: Sequence[str], **place: Unpack[Workplace]) -> ParsedCommand:
     """Reads a DiskSpd command line (without ``diskspd``) and the XML profile it names. Raises as ``read_command``."""
-    machine = machine or ThisMachine()
-    return parsed(read_command(arguments, cwd=cwd, machine=machine), machine)
+    return parsed(read_command(arguments, **place), place.get("machine") or ThisMachine())
 
 
-def read_command(arguments: Sequence[str], *, cwd: Path | None = None, machine: Machine | None = None) -> ReadProfile:
+def read_command(arguments: Sequence[str], **place: Unpack[Workplace]) -> ReadProfile:
     """Reads a DiskSpd command line (without ``diskspd``) and the XML profile it names.
 
     Raises ``DialectError`` with every error in the text, ``PlanError`` if a target cannot be used on this machine.
     """
-    directory, machine = cwd or Path.cwd(), machine or ThisMachine()
+    directory, machine = place.get("cwd") or Path.cwd(), place.get("machine") or ThisMachine()
     parsed = parse(arguments, directory, machine.fresh_seed)
     profile = parsed.profile
     findings = check(profile)
@@ -160,18 +154,18 @@ def read_command(arguments: Sequence[str], *, cwd: Path | None = None, machine: 
     notes = [*parsed.notes, *findings.notes]
     if profile.profile_only:
         return ReadProfile(notes=tuple(notes), out=parsed.out, profile=profile, spans=())
-    built, span_findings = _built(profile, MountedMachine(machine, tuple(parsed.disks), directory), directory)
+    built, span_findings = _built(profile, stat_on(parsed.disks, machine, directory), sorted(machine.cpus()), directory)
     notes += [*linux_notes(profile), *span_findings.notes]
     spans: list[PreparedSpan] = []
     obstacles: list[Diagnostic] = []
     directories: list[str] = []
-    for span, one in zip(profile.time_spans, built, strict=True):
-        job, misplaced = put_on_disks(one.job, parsed.disks, directory)
+    for span, (job, threads) in zip(profile.time_spans, built, strict=True):
+        job, misplaced = put_on_disks(job, parsed.disks, directory)
         if misplaced:
             raise DialectError(in_order(misplaced))
         resolution = resolve(job, machine, directory)
         plan = resolution.plan.replace(interval_ns=span.bucket_ms * MILLISECOND_NS)
-        spans.append(PreparedSpan(span, job, plan, one.threads))
+        spans.append(PreparedSpan(span, job, plan, threads))
         notes += resolution.notes
         obstacles += resolution.obstacles
         directories += resolution.directories
@@ -186,12 +180,14 @@ def read_command(arguments: Sequence[str], *, cwd: Path | None = None, machine: 
     )
 
 
-def _built(profile: Profile, machine: Machine, directory: Path) -> tuple[list[Built], Findings]:
+def _built(
+    profile: Profile, stat: Callable[[str], PathFacts], cpus: Sequence[int], directory: Path
+) -> tuple[list[tuple[Job, Threads]], Findings]:
     """Builds one job per time span. Raises ``PlanError`` with the errors of all of them."""
-    findings, built = Findings(), []
+    findings, built = Findings(), list[tuple[Job, Threads]]()
     for number, span in enumerate(profile.time_spans, start=1):
         span_findings = Findings()
-        one = build(span, number if len(profile.time_spans) > 1 else None, machine, directory, span_findings)
+        one = build(span, number if len(profile.time_spans) > 1 else None, stat, cpus, directory, span_findings)
         findings.errors += span_findings.errors
         findings.notes += span_findings.notes
         if one is not None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import mul
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from iocurve.engine.plan import FixedBlocks, Plan
 from iocurve.foundation.errors import Where
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
 from iocurve.job.model import EngineName, Job, PerKind, Said, Words, ZoneShare, ZonesSaid
-from iocurve.job.resolve import Machine
+from iocurve.job.resolve import PathFacts
 from iocurve.job.resolve.checks import MAX_WORKERS
 
 WORDS = Words(
@@ -101,44 +101,46 @@ class ThreadRow(msgspec.Struct, frozen=True):
     """Indexes of the workers in the plan. With -p there is one worker per operation in flight."""
 
 
+Threads = tuple[tuple[ThreadRow, ...], ...]
+"""For each DiskSpd thread its rows; a row specifies the workers of the plan that make it up."""
+
+
 class PreparedSpan(msgspec.Struct, frozen=True):
     """A time span with its job and plan."""
 
     span: TimeSpan
     job: Job
     plan: Plan
-    threads: tuple[tuple[ThreadRow, ...], ...]
-    """For each DiskSpd thread its rows; a row specifies the workers of the plan that make it up."""
+    threads: Threads
 
 
-class Built(msgspec.Struct, frozen=True):
-    """A job, and the mapping of DiskSpd's threads to its workers."""
+def build(
+    span: TimeSpan,
+    number: int | None,
+    stat: Callable[[str], PathFacts],
+    cpus: Sequence[int],
+    directory: Path,
+    findings: Findings,
+) -> tuple[Job, Threads] | None:
+    """Builds the job of a time span, the ``number``-th if there are several; with the rows of each thread.
 
-    job: Job
-    threads: tuple[tuple[ThreadRow, ...], ...]
-    """For each thread one row per target."""
-
-
-def build(span: TimeSpan, number: int | None, machine: Machine, directory: Path, findings: Findings) -> Built | None:
-    """Builds the job of a time span, the ``number``-th if there are several.
-
-    Returns None and adds errors to ``findings`` if the time span cannot run.
+    Returns None and adds errors to ``findings`` if the time span cannot run. ``cpus`` are those of the machine.
     """
     _check_processors(span, findings)
     _check_workers(span, findings)
-    found = [resolve_target(target, span, machine, directory, findings) for target in span.targets]
+    found = [resolve_target(target, span, stat, directory, findings) for target in span.targets]
     targets = [one for one in found if one is not None]
     if len(targets) < len(found) or findings.errors:
         return None
     parts = list(_parts(span, targets, findings))
     if findings.errors:
         return None
-    builder = _JobBuilder(span, sorted(machine.cpus()))
+    builder = _JobBuilder(span, cpus)
     for part in parts:
         builder.add(part)
     name = " ".join(dict.fromkeys(target.path for target in span.targets))
     job = Job.of(name if number is None else f"{name} ({number})", WORDS, builder.sections, DEFAULTS)
-    return Built(job, tuple(tuple(builder.rows.get(thread, ())) for thread in range(_threads(span))))
+    return job, tuple(tuple(builder.rows.get(thread, ())) for thread in range(_threads(span)))
 
 
 def _threads(span: TimeSpan) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 from iocurve.dialects.diskspd.read.profile import TargetParameters, TimeSpan
 from iocurve.dialects.diskspd.read.rules import Findings
 from iocurve.foundation.units import format_bytes
-from iocurve.job.resolve import Machine
+from iocurve.job.resolve import PathFacts
 
 _WINDOWS_DRIVE = re.compile(r"#\d+|[A-Za-z]:|\\\\\.\\.*", re.ASCII)
 _WINDOWS_FILE = re.compile(r"[A-Za-z]:[\\/].*|\\\\.*|.*\\.*", re.ASCII | re.DOTALL)
@@ -40,7 +41,7 @@ class ResolvedTarget(msgspec.Struct, frozen=True):
 
 
 def resolve_target(
-    target: TargetParameters, span: TimeSpan, machine: Machine, directory: Path, findings: Findings
+    target: TargetParameters, span: TimeSpan, stat: Callable[[str], PathFacts], directory: Path, findings: Findings
 ) -> ResolvedTarget | None:
     """Resolves a target. Returns None and adds an error to ``findings`` if it cannot be used."""
     where = target.where("path", "target")
@@ -52,18 +53,20 @@ def resolve_target(
             f"{target.path} is a Windows {kind}", where, f"map it to a Linux path: --map-target '{origin}={goal}'"
         )
         return None
-    found = _remote(target, findings) if target.path.startswith(_NFS) else _local(target, machine, directory, findings)
+    found = _remote(target, findings) if target.path.startswith(_NFS) else _local(target, stat, directory, findings)
     if found is None or not _starts_inside(found, span, findings):
         return None
     _note(found, findings)
-    return replace(found, buffer_path=_buffer_path(target, machine, directory, findings))
+    return replace(found, buffer_path=_buffer_path(target, stat, directory, findings))
 
 
-def _buffer_path(target: TargetParameters, machine: Machine, directory: Path, findings: Findings) -> str | None:
+def _buffer_path(
+    target: TargetParameters, stat: Callable[[str], PathFacts], directory: Path, findings: Findings
+) -> str | None:
     if not target.buffer_bytes or not target.buffer_path:
         return None
     path = str(directory / target.buffer_path)
-    if machine.stat(path).kind != "file":
+    if stat(path).kind != "file":
         text = f"{path} is not a regular file, so it cannot fill the write buffer (-Z)"
         findings.error(text, target.where("buffer_path", "WriteBufferContent"))
     return path
@@ -85,10 +88,12 @@ def _remote(target: TargetParameters, findings: Findings) -> ResolvedTarget | No
     return ResolvedTarget(target, name, f"{_NFS}{export}{question}{options}", size, bool(target.create_bytes))
 
 
-def _local(target: TargetParameters, machine: Machine, directory: Path, findings: Findings) -> ResolvedTarget | None:
+def _local(
+    target: TargetParameters, stat: Callable[[str], PathFacts], directory: Path, findings: Findings
+) -> ResolvedTarget | None:
     where = target.where("path", "target")
     path = str(directory / target.path)
-    facts = machine.stat(path)
+    facts = stat(path)
     if facts.kind == "block":
         if target.create_bytes:
             text = f"-c has no effect on the device {path}: all of the device is used"

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import Unpack
 
 import msgspec
 
 from iocurve.dialects import base
-from iocurve.dialects.base import ClusterRequest, Dialect, Measured, Needs, ParsedCommand, Step
+from iocurve.dialects.base import ClusterRequest, Dialect, Measured, Needs, ParsedCommand, Step, Workplace
 from iocurve.dialects.elbencho import output
 from iocurve.dialects.elbencho.options import STDOUT, ElbenchoOptions, parse
 from iocurve.dialects.elbencho.phases import (
@@ -238,15 +239,9 @@ def _planned_bytes(data_set: ElbenchoData, phase: Phase) -> int:
     return phase.entries * data_set.options.size or sum(map(transferred, phase.threads))
 
 
-def prepare(
-    arguments: Sequence[str],
-    *,
-    cwd: Path | None = None,
-    environment: Mapping[str, str] | None = None,  # noqa: ARG001 - no variables
-    machine: Machine | None = None,
-) -> ParsedCommand:
+def prepare(arguments: Sequence[str], **place: Unpack[Workplace]) -> ParsedCommand:
     """Reads an elbencho command line (without ``elbencho``). Raises as ``read_command``."""
-    return parsed(read_command(arguments, cwd=cwd, machine=machine))
+    return parsed(read_command(arguments, **place))
 
 
 def parsed(phases: Phases) -> ParsedCommand:
@@ -276,13 +271,13 @@ def parsed(phases: Phases) -> ParsedCommand:
     )
 
 
-def read_command(arguments: Sequence[str], *, cwd: Path | None = None, machine: Machine | None = None) -> Phases:
+def read_command(arguments: Sequence[str], **place: Unpack[Workplace]) -> Phases:
     """Reads an elbencho command line (without ``elbencho``).
 
     Raises ``DialectError`` with every error in it, and ``PlanError`` if the paths cannot be used.
     """
-    machine = machine or ThisMachine()
-    options = parse(arguments, cwd or Path.cwd())
+    machine = place.get("machine") or ThisMachine()
+    options = parse(arguments, place.get("cwd") or Path.cwd())
     data_set = ElbenchoData.found(options, machine)
     notes: list[PlanNote] = []
     used = max(data_set.sizes, default=data_set.options.size)

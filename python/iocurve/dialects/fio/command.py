@@ -7,10 +7,11 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Unpack
 
 import msgspec
 
-from iocurve.dialects.base import ClusterRequest, Dialect, Needs, ParsedCommand, Replicas, Step, TimedJob
+from iocurve.dialects.base import ClusterRequest, Dialect, Needs, ParsedCommand, Replicas, Step, TimedJob, Workplace
 from iocurve.dialects.fio import information, verify_state
 from iocurve.dialects.fio.invocation import FioCommand, Format, Output
 from iocurve.dialects.fio.job import build
@@ -25,7 +26,7 @@ from iocurve.foundation.units import SECOND_NS
 from iocurve.job.disk_mounts import DiskMount, put_on_disks
 from iocurve.job.explain import explain
 from iocurve.job.model import Job, PlanNote
-from iocurve.job.resolve import Machine, Resolution, ThisMachine, read_only_errors, resolve
+from iocurve.job.resolve import Resolution, ThisMachine, read_only_errors, resolve
 from iocurve.result.document import Result
 from iocurve.result.turns import phase_names, whole_run
 
@@ -100,30 +101,18 @@ def _print(output: Output, text: str) -> None:
         raise TargetError(f"--output={output.path}: {error.strerror}") from None
 
 
-def prepare(
-    arguments: Sequence[str],
-    *,
-    cwd: Path | None = None,
-    environment: Mapping[str, str] | None = None,
-    machine: Machine | None = None,
-) -> ParsedCommand:
+def prepare(arguments: Sequence[str], **place: Unpack[Workplace]) -> ParsedCommand:
     """Reads a fio command line (without ``fio``) and the job files it names. Raises as ``read_command``."""
-    return parsed(read_command(arguments, cwd=cwd, environment=environment, machine=machine))
+    return parsed(read_command(arguments, **place))
 
 
-def read_command(
-    arguments: Sequence[str],
-    *,
-    cwd: Path | None = None,
-    environment: Mapping[str, str] | None = None,
-    machine: Machine | None = None,
-) -> FioCommand:
+def read_command(arguments: Sequence[str], **place: Unpack[Workplace]) -> FioCommand:
     """Reads a fio command line (without ``fio``) and the job files it names.
 
     Raises ``DialectError`` with every error in the text, ``PlanError`` if the text cannot be turned into a plan.
     """
-    machine = machine or ThisMachine()
-    surroundings = _surroundings(cwd or Path.cwd(), os.environ if environment is None else environment)
+    machine, environment = place.get("machine") or ThisMachine(), place.get("environment")
+    surroundings = _surroundings(place.get("cwd") or Path.cwd(), os.environ if environment is None else environment)
     parsed = parse(arguments, surroundings)
     settings = _Settings()
     for command in parsed.commands:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import Unpack
 
 import msgspec
 from msgspec.structs import replace
 
 from iocurve.dialects import base
-from iocurve.dialects.base import Dialect, Measured, Needs, ParsedCommand, Replicas, Step
+from iocurve.dialects.base import Dialect, Measured, Needs, ParsedCommand, Replicas, Step, Workplace
 from iocurve.dialects.mdtest import output
 from iocurve.dialects.mdtest.options import ITEMS_MAX, MdtestOptions, Table, parse
 from iocurve.dialects.mdtest.phases import Phase, Shape, of_iteration, wear_out
@@ -258,16 +259,11 @@ def _ended_ns(worker: WorkerOutcome) -> int:
     return max(worker.window_end_ns, worker.drained_ns)
 
 
-def prepare(
-    arguments: Sequence[str],
-    *,
-    cwd: Path | None = None,
-    environment: Mapping[str, str] | None = None,  # noqa: ARG001 - no variables
-    machine: Machine | None = None,
-) -> ParsedCommand:
+def prepare(arguments: Sequence[str], **place: Unpack[Workplace]) -> ParsedCommand:
     """Reads an mdtest command line (without ``mdtest``). Raises ``DialectError`` with every error in it."""
     options = parse(arguments)
     options, notes = _lowered(options)
+    machine, cwd = place.get("machine") or ThisMachine(), place.get("cwd")
     if cwd is not None:
         options = replace(options, paths=tuple(path if _is_url(path) else str(cwd / path) for path in options.paths))
     shape = Shape.of(options)
@@ -284,7 +280,7 @@ def prepare(
     notes += _notes_of_reads(options)
     for phase in of_iteration(shape, 0):
         if phase.kind in ("write_file", "read_file"):
-            notes += phase.notes(machine or ThisMachine())
+            notes += phase.notes(machine)
     creates_directories = options.does("create") and options.cluster is None
     directories = tuple(path for path in options.paths if creates_directories and not _is_url(path))
     missing = tuple(path for path in directories if not Path(path).exists())

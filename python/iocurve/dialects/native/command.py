@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Unpack
 
-from iocurve.dialects.base import Dialect, Needs, ParsedCommand, Step, TimedJob, explain_steps
+from iocurve.dialects.base import Dialect, Needs, ParsedCommand, Step, TimedJob, Workplace, explain_steps
 from iocurve.dialects.native.keys import WORDS
 from iocurve.dialects.native.reader import read
 from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import Diagnostic, PlanError
-from iocurve.job.resolve import Machine, Resolution, ThisMachine, resolve
+from iocurve.job.resolve import Resolution, ThisMachine, resolve
 from iocurve.job.resolve.tree import layout
 from iocurve.result.turns import phase_names
 
 
-def prepare(
-    arguments: Sequence[str],
-    *,
-    cwd: Path | None = None,
-    environment: Mapping[str, str] | None = None,  # noqa: ARG001 - no variables
-    machine: Machine | None = None,
-) -> ParsedCommand:
+def prepare(arguments: Sequence[str], **place: Unpack[Workplace]) -> ParsedCommand:
     """Reads a job file, the only argument. Paths in it are relative to ``cwd``.
 
     Raises ``DialectError`` and ``PlanError``.
     """
     (text,) = arguments
-    path, machine = Path(text), machine or ThisMachine()
+    path, machine = Path(text), place.get("machine") or ThisMachine()
     resolutions: list[Resolution] = []
     steps: list[Step] = []
     errors: list[Diagnostic] = []
     for run in read(path):
         try:
-            resolution = resolve(run.job, machine, cwd or Path.cwd())
+            resolution = resolve(run.job, machine, place.get("cwd") or Path.cwd())
         except PlanError as error:
             errors += error.errors
             continue
@@ -66,4 +61,4 @@ def _step(plan: Plan, run: TimedJob | None = None) -> Step:
     return Step(name=plan.name, phases=phases, plan=lambda _: plan, job=None if run is None else lambda: run)
 
 
-DIALECT = Dialect("run", prepare, lambda _: None)
+DIALECT = Dialect("run", prepare)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import Unpack
 
 from msgspec.structs import replace
 
-from iocurve.dialects.base import ClusterRequest, Dialect, Needs, ParsedCommand, Replicas
+from iocurve.dialects.base import ClusterRequest, Dialect, Needs, ParsedCommand, Replicas, Workplace
 from iocurve.dialects.registry import shared_help
 from iocurve.dialects.vdbench import explanation, file_systems, steps
 from iocurve.dialects.vdbench.parameter_file import ParameterFile, check, distinct
@@ -24,7 +25,7 @@ from iocurve.dialects.vdbench.validation import errors as validation_errors
 from iocurve.dialects.vdbench.validation import validation
 from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, DialectError, PlanError, Where, in_order
 from iocurve.job.model import PlanNote
-from iocurve.job.resolve import Machine, ThisMachine
+from iocurve.job.resolve import ThisMachine
 
 HELP = f"""\
 Usage: iocurve vdbench -f file [file ...] [vdbench's options] [variable=value ...]
@@ -53,15 +54,9 @@ To see what a parameter file would do, with warnings: iocurve explain vdbench ..
 """
 
 
-def prepare(
-    arguments: Sequence[str],
-    *,
-    cwd: Path | None = None,
-    environment: Mapping[str, str] | None = None,  # noqa: ARG001 - variables are on the command line alone
-    machine: Machine | None = None,
-) -> ParsedCommand:
+def prepare(arguments: Sequence[str], **place: Unpack[Workplace]) -> ParsedCommand:
     """Reads a vdbench command line (without ``vdbench``) and its parameter files. Raises as ``read_command``."""
-    file = read_command(arguments, cwd=cwd, machine=machine)
+    file = read_command(arguments, **place)
     return parsed(file, Writer(file))
 
 
@@ -109,12 +104,12 @@ def _no_job_file(file: ParameterFile) -> Diagnostic | None:
     return None
 
 
-def read_command(arguments: Sequence[str], *, cwd: Path | None = None, machine: Machine | None = None) -> ParameterFile:
+def read_command(arguments: Sequence[str], **place: Unpack[Workplace]) -> ParameterFile:
     """Reads a vdbench command line (without ``vdbench``) and its parameter files.
 
     Raises ``DialectError`` with every error in the text, ``PlanError`` if a run cannot be planned.
     """
-    directory, machine = cwd or Path.cwd(), machine or ThisMachine()
+    directory, machine = place.get("cwd") or Path.cwd(), place.get("machine") or ThisMachine()
     cli = options.parse(arguments, directory)
     text = lines.read_text(cli.text, cli.sample, cli.variables) if cli.text else lines.read(cli.files, cli.variables)
     definitions = define(text.statements)

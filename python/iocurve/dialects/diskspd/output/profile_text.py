@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from iocurve.dialects.base import printable
 from iocurve.dialects.diskspd.read.distribution import OffsetZone
 from iocurve.dialects.diskspd.read.profile import TEMPLATE_PREFIX, Profile, TargetParameters, TimeSpan
 
@@ -19,7 +20,7 @@ _FLUSHES = {
 
 def profile_text(profile: Profile) -> str:
     """The command line and the parameters read from it."""
-    lines = ["", f"Command Line: {_one_line(profile.command_line)}", ""]
+    lines = ["", f"Command Line: {printable(profile.command_line)}", ""]
     if profile.experiment_flags:
         lines += [f"Experiment Flags: 0x{profile.experiment_flags:x} ({profile.experiment_flags})", ""]
     lines += ["Input parameters:", ""]
@@ -81,7 +82,7 @@ def _target(span: TimeSpan, target: TargetParameters) -> Iterator[str]:
     if target.path.startswith(TEMPLATE_PREFIX):
         yield f"path: template target '{target.path[1:]}'"
     else:
-        yield f"path: '{_one_line(target.path)}'"
+        yield f"path: '{printable(target.path)}'"
     for part in (_caching, _buffers, _order):
         yield from (f"\t{line}" for line in part(target))
     yield from (f"\t{line}" for line in _region(span, target))
@@ -114,7 +115,7 @@ def _buffers(target: TargetParameters) -> Iterator[str]:
         yield "zeroing write buffers"
     if target.buffer_bytes:
         yield f"write buffer size: {size_text(target.buffer_bytes)}"
-        source = f"'{_one_line(target.buffer_path)}'" if target.buffer_path else "random fill"
+        source = f"'{printable(target.buffer_path)}'" if target.buffer_path else "random fill"
         yield f"write buffer source: {source}"
     if target.parallel:
         yield "using parallel async I/O"
@@ -180,8 +181,3 @@ def _distribution(target: TargetParameters) -> Iterator[str]:
     for span in target.spans:
         part = f"[{span.start:2}% - {span.start + span.length:3}%)"
         yield f"\t   {span.io_percent:3}% of IO => {part} of target"
-
-
-def _one_line(text: str) -> str:
-    """Replaces characters that would break the lines that scripts read."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -70,21 +70,16 @@ def _add_system(xml: XmlLines, system: Topology, start: datetime) -> None:
 
 
 def _add_topology(xml: XmlLines, system: Topology) -> None:
-    nodes: dict[int, list[int]] = {}
-    sockets: dict[int, list[int]] = {}
-    cores: dict[int, list[int]] = {}
+    places: dict[str, dict[int, list[int]]] = {"Node": {}, "Socket": {}, "Core": {}}
     for processor in system.processors:
-        nodes.setdefault(processor.node, []).append(processor.number)
-        sockets.setdefault(processor.socket, []).append(processor.number)
-        cores.setdefault(processor.core, []).append(processor.number)
-    for node, numbers in nodes.items():
-        with xml.element("Node", Node=node):
-            xml.empty("Group", Group=0, Mask=_mask(numbers))
-    for socket, numbers in sockets.items():
-        with xml.element("Socket", Socket=socket):
-            xml.empty("Group", Group=0, Mask=_mask(numbers))
-    for core, numbers in cores.items():
-        xml.empty("Core", Group=0, Core=core, Mask=_mask(numbers), EfficiencyClass=0)
+        for name, numbers in places.items():
+            numbers.setdefault(getattr(processor, name.lower()), []).append(processor.number)
+    for name in ("Node", "Socket"):
+        for number, processors in places[name].items():
+            with xml.element(name, **{name: number}):
+                xml.empty("Group", Group=0, Mask=_mask(processors))
+    for core, processors in places["Core"].items():
+        xml.empty("Core", Group=0, Core=core, Mask=_mask(processors), EfficiencyClass=0)
 
 
 def _mask(numbers: Sequence[int]) -> str:

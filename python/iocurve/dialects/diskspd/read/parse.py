@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from iocurve.dialects.base import CLIENTS_MAX, DASHES, ClusterRequest, typed
+from iocurve.dialects.base import CLIENTS_MAX, DASHES, ClusterRequest, printable, typed
 from iocurve.dialects.diskspd.read.options import OPTIONS, WITH_PROFILE, ProfileDraft
 from iocurve.dialects.diskspd.read.profile import Profile, TargetParameters, TimeSpan
 from iocurve.dialects.diskspd.read.profile_xml import read_profile
@@ -111,7 +111,7 @@ class _Argument(msgspec.Struct, frozen=True):
         )
 
     def error(self, text: str) -> Diagnostic:
-        return Diagnostic(f"{_printable(self.text)}: {text}", self.where)
+        return Diagnostic(f"{printable(self.text, 60)}: {text}", self.where)
 
 
 def parse(arguments: Sequence[str], directory: Path, fresh_seed: Callable[[], int]) -> ParsedFlags:
@@ -219,7 +219,7 @@ def _split(words: Sequence[_Argument], parsed: ParsedFlags) -> tuple[list[_Argum
         elif not word.is_flag:
             targets.append(word)
         elif targets:
-            text = f"flags must come before the first target ({_printable(targets[0].text)})"
+            text = f"flags must come before the first target ({printable(targets[0].text, 60)})"
             parsed.errors.append(word.error(text))
         else:
             flags.append(word)
@@ -232,7 +232,7 @@ def _apply(word: _Argument, draft: ProfileDraft, parsed: ParsedFlags) -> None:
     if option is None:
         parsed.errors.append(_unknown(word))
         return
-    draft.name, draft.where, draft.block_bytes = _printable(word.text), word.where, draft.target.block_bytes
+    draft.name, draft.where, draft.block_bytes = printable(word.text, 60), word.where, draft.target.block_bytes
     try:
         draft.text = _text(value)
         option.effect(draft)
@@ -306,9 +306,3 @@ def _with_path(target: TargetParameters, word: _Argument, parsed: ParsedFlags) -
         parsed.errors.append(word.error(str(error)))
         path = "?"
     return dataclasses.replace(target, path=path, positions=target.positions | {"path": word.where})
-
-
-def _printable(text: str) -> str:
-    """Replaces unprintable characters and shortens the text to one line."""
-    clean = "".join(letter if letter.isprintable() else "?" for letter in text)
-    return clean if len(clean) <= 60 else clean[:57] + "…"
