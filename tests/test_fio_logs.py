@@ -23,6 +23,7 @@ from iocurve.dialects.fio.output import logs
 from iocurve.dialects.fio.output.formats import render, render_json
 from iocurve.dialects.fio.output.job_stats import BINS, bin_index, bin_middle_ns
 from iocurve.dialects.fio.output.terse import render as render_terse
+from iocurve.dialects.fio.read.draft import Deferred
 from iocurve.dialects.fio.read.iolog import read
 from iocurve.engine import plan
 from iocurve.engine.outcome import LogOutcome, WorkerOutcome
