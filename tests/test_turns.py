@@ -319,6 +319,21 @@ def test_a_run_that_may_not_be_repeated_is_marked_only(monkeypatch: pytest.Monke
     assert (point.repeats, point.disturbance, runs.ends) == (0, "other processes used 48% of the processors", [])
 
 
+def test_repeats_take_about_as_long_as_the_points_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each run takes two thirds of the time that was said: the second point has no repeats."""
+    runs = Runs(*[done(count, BUSY) for count in (1, 2, 3, 4)])
+    now = iter(range(0, 100, 2))
+    monkeypatch.setattr(campaigns, "monotonic", lambda: next(now))
+    monkeypatch.setattr(local, "measure", runs.measure)
+    campaign = Campaign(synthetic.result([]), NoView(), lambda _: None)
+    campaign.seconds_planned = 3.0
+    points = [campaign.measure(Measurement(PLAN, "family", name=name, repeats_max=3)) for name in "ab"]
+    assert ([point.repeats for point in points], runs.ends) == ([2, 0], [])
+    assert [note.text for note in campaign.result.notes] == [
+        "disturbed runs were measured again for 4 s, and then no more"
+    ]
+
+
 # ---- gains
 
 

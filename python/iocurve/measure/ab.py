@@ -163,8 +163,8 @@ def of_commands(
 
     Each runs ``runs`` times, or as often as the noise needs. Disturbed runs are measured again, ``repeats`` times at
     most. Both are planned before either runs. The outputs of their tools are not written. ``before_turn`` is called
-    with the index of the command before each of its turns. Raises ``DialectError``, ``PlanError`` and ``TargetError``; the
-    function ``TargetError`` or ``RunError`` when nothing could be measured.
+    with the index of the command before each of its turns. Raises ``DialectError``, ``PlanError`` and ``TargetError``;
+    the function ``TargetError`` or ``RunError`` when nothing could be measured.
     """
     members = [parsed(text, overwrite=overwrite) for text in commands]
     if obstacles := [obstacle for one in members for obstacle in one.obstacles]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
+from time import monotonic
 
 import msgspec
 
@@ -157,6 +158,7 @@ class Campaign:
         self._rates: dict[object, float] = {}
         """IOPS of each load so far, by its kinds and block sizes."""
         self.seconds_planned = 0.0
+        self._seconds_again = 0.0
         """Expected time of all points with their turns, for the view; 0 where it is unknown."""
 
     def leave_out(self) -> None:
@@ -176,7 +178,7 @@ class Campaign:
             return earlier
         attempts = Attempts(next_one.repeats_max)
         kept: Point | None = None
-        while attempts.wants_more:
+        while self._goes_on(attempts):
             plan = next_one.plan if kept is None else _plan_again(next_one)
             run = self._run(next_one, plan, is_again=kept is not None)
             attempts.add(run)
@@ -210,7 +212,7 @@ class Campaign:
         """
         attempts = Attempts(one.repeats_max)
         kept = before
-        while attempts.wants_more:
+        while self._goes_on(attempts):
             attempts.add(self._run(one, one.plan, is_again=kept is not None))
             point = turns.with_run(before, attempts.best, attempts.discarded) if before else attempts.point
             kept = self._put(point, kept)
@@ -276,7 +278,7 @@ class Campaign:
         """
         attempts = Attempts(one.repeats_max - (before.repeats if before else 0))
         kept = before
-        while attempts.wants_more:
+        while self._goes_on(attempts):
             is_first = before is None and not attempts.runs
             run = self._run(
                 one, one.plan if is_first else _plan_again(one), (place.round, rounds), is_again=bool(attempts.runs)
@@ -310,7 +312,7 @@ class Campaign:
         """One turn of a plan whose phases are points, each compared with those of its names; else as ``take_turn``."""
         before = [points.get(name) for name in one.phases]
         attempts = Attempts(one.repeats_max - max(point.repeats if point else 0 for point in before))
-        while attempts.wants_more:
+        while self._goes_on(attempts):
             plan = one.plan if not any(before) and not attempts.runs else _plan_again(one)
             run, _ = self._started(one, plan, (place.round, rounds), is_again=bool(attempts.runs))
             attempts.add(run)
@@ -407,10 +409,21 @@ class Campaign:
         one.before()
         plan = plan if one.keeps_intervals else _with_joined_intervals(plan)
         watch = self._watch(one.enough)
+        began = monotonic()
         measured = local.measure(plan, watch, one.poll_s, self.machines, bool(one.phases))
+        self._seconds_again += is_again * (monotonic() - began)
         point = measured.point(one.family, one.axes, one.name).replace(target=one.target)
         self._note_obstacles(one.title, point.outcome)
         return point, measured.machines
+
+    def _goes_on(self, attempts: Attempts) -> bool:
+        """True if a further attempt is due. All repeats together take about as long as was said for the points."""
+        is_over = 0 < self.seconds_planned <= self._seconds_again
+        if attempts.runs and attempts.wants_more and is_over:
+            text = f"disturbed runs were measured again for {self._seconds_again:.0f} s, and then no more"
+            self.result = self.result.with_note("repeats_over", text, "info")
+            return False
+        return attempts.wants_more
 
     def _show(
         self, one: Measurement, plan: Plan, turn: tuple[int, int] = (1, 1), *, is_again: bool = False, name: str = ""
