@@ -42,8 +42,18 @@ def expected(name: str, text: str) -> None:
 
 
 def matches(name: str, found: Any) -> None:
-    """Checks that ``tests/data/golden/NAME.json`` contains ``found``."""
-    compare(DATA / f"golden/{name}.json", json.dumps(document(found), indent=1, ensure_ascii=False) + "\n")
+    """Checks that ``tests/data/golden/NAME.json`` is ``found``; ``ROOM#KEY`` is one of the values of a room's file."""
+    room, _, key = name.partition("#")
+    path = DATA / f"golden/{room}.json"
+    if not key:
+        compare(path, json.dumps(document(found), indent=1, ensure_ascii=False) + "\n")
+        return
+    values = json.loads(path.read_text(encoding="utf-8"))
+    found = json.loads(json.dumps(document(found)))
+    if os.environ.get("IOCURVE_UPDATE_GOLDEN"):
+        path.write_text(json.dumps(values | {key: found}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    else:
+        assert found == values[key]
 
 
 def data(name: str) -> str:

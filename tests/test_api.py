@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
@@ -21,7 +21,7 @@ import pytest
 import iocurve
 import notebook
 from data import synthetic
-from goldens import present
+from goldens import cases, present
 from iocurve import _native
 from iocurve.api import measure, results
 from iocurve.api.running import KindSnapshot, Watch
@@ -107,63 +107,12 @@ def test_errors_in_a_text_have_their_lines() -> None:
     assert [str(error.where) for error in caught.value.errors] == ["job text:3:4", "job text:4:1"]
 
 
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [
-        (
-            lambda: iocurve.run(READS, dialect=cast(Any, "dd")),
-            "there is no dialect 'dd'; choose one of: iocurve, fio, vdbench, ",
-        ),
-        (lambda: iocurve.run("--help"), "--help: this runs nothing; ask on the command line: iocurve fio"),
-        (lambda: iocurve.run("--name='a"), "--name='a: a quote is not closed"),
-        (lambda: iocurve.run(null_plan(), target="/tmp"), "a plan has targets and no dialect"),
-        (lambda: iocurve.scenario("envelope", form=cast(Any, "long")), "form='long': choose short or full"),
-        (lambda: iocurve.scenario("envelope", form="short", scale=0.1), "form and scale: choose one"),
-        (lambda: iocurve.scenario("envelope", scale=2), "scale=2: choose a fraction above 0, at most 1"),
-        (lambda: iocurve.scenario("envelope", target={"near": "/tmp"}), "target: envelope has target; give one target"),
-        (lambda: iocurve.scenario("envelope", rounds=0), "rounds=0: choose 1 to 100"),
-        (lambda: iocurve.scenario("envelope", rounds=101), "rounds=101: choose 1 to 100"),
-        (lambda: iocurve.scenario("envelope", margin=0), "margin=0: choose a fraction above 0, at most 1"),
-        (
-            lambda: iocurve.scenario("envelope", resume=True),
-            "resume=True: name the directory of the earlier run by out=",
-        ),
-        (lambda: iocurve.scenario("envelope", points=["surprise"]), "points= surprise: the families are"),
-        (lambda: iocurve.knee("/tmp", workload="rw=sideways"), "command line, argument 6"),
-        (lambda: iocurve.knee("/tmp", workload="iodepth=4"), "workload=: --iodepth=4 is for the search to decide"),
-        (lambda: iocurve.ab("fio a.fio"), "ab compares two commands, or two targets (targets=)"),
-        (lambda: iocurve.ab("dd if=a", "dd if=b"), "'dd if=a' is no command that can take turns"),
-        (lambda: iocurve.ab("fio a", "fio b", runs=0), "runs=0: choose 1 to 100"),
-        (lambda: iocurve.ab("fio a", "fio b", iodepth=2), "iodepth= is for the load on two targets (targets=)"),
-        (lambda: iocurve.load_clients(clients=0).__enter__(), "clients=0: choose at least 1"),
-        (lambda: iocurve.knee("/tmp", iodepth_max=0), "iodepth_max=0: choose at least 1"),
-        (lambda: iocurve.max_rate("/tmp", "0"), "latency=0: choose at least 1"),
-        (lambda: iocurve.run(SCENARIOS / "envelope.toml"), f"{SCENARIOS}/envelope.toml is a scenario; run it with"),
-        (lambda: iocurve.run("[a]\nsize=1m\nfoo=\ud800\n"), "job text:3:1: unknown option 'foo'"),
-        (lambda: iocurve.import_results(), "nothing to import; name files"),
-        (lambda: iocurve.scenario("surprise"), "there is no scenario 'surprise'"),
-        (lambda: iocurve.knee("/tmp", size="much"), "size: 'much' is not a size"),
-        (lambda: iocurve.knee("/tmp", precision=0), "precision=0: choose a fraction above 0, at most 1"),
-        (lambda: iocurve.knee("/tmp", percent_of_capacity=100), "percent_of_capacity=100: choose a number from 0 to"),
-        (
-            lambda: iocurve.knee("/a--target"),
-            "/a--target: /a--target does not exist; check the path, or add create= to",
-        ),
-        (lambda: iocurve.knee("ftp://host"), "ftp://host: only nfs:// URLs"),
-        (lambda: iocurve.max_rate("/tmp", "2"), "latency: '2'"),
-        (lambda: iocurve.max_rate("/tmp", "2ms", percentile=100), "percentile=100: choose a number from 0 to 100"),
-        (lambda: iocurve.curve("/tmp", steps=0), "steps=0: choose 1 to 100"),
-        (lambda: iocurve.Volume(quota="much"), "quota=: 'much' is not a size"),
-        (lambda: iocurve.Volume("surprise"), "there is no profile 'surprise'"),
-        (lambda: iocurve.run(READS, target="/surprise"), "/surprise: /surprise does not exist"),
-        (lambda: iocurve.run("--name=a --size=1m --client=far", target="/tmp"), "load clients of a cluster"),
-        (lambda: iocurve.load("/surprise"), "/surprise cannot be read: No such file or directory"),
-    ],
-)
-def test_errors_are_ours(call: Callable[[], Any], text: str) -> None:
+@cases("api/errors")
+def test_errors_are_ours(call: str, text: str) -> None:
+    names = {"iocurve": iocurve, "null_plan": null_plan, "READS": READS, "SCENARIOS": SCENARIOS}
     with pytest.raises(iocurve.IocurveError) as caught:
-        call()
-    assert str(caught.value).startswith(text)
+        eval(call, names)
+    assert str(caught.value).startswith(text.replace("{SCENARIOS}", str(SCENARIOS)))
 
 
 # ---- targets

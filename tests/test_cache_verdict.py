@@ -10,6 +10,7 @@ import pytest
 
 from bench.truth.simulated import SHAPES, cache_verdicts
 from data import synthetic
+from goldens import cases, matches
 from iocurve.analysis import cache_evidence
 from iocurve.analysis.cache_evidence import Resident, compared, judged
 from iocurve.analysis.measured_load import MeasuredLoad
@@ -65,11 +66,7 @@ def test_a_warm_cache_that_answers_everything_is_recognised() -> None:
     """77,000 IOPS from a disk of 2,300: fresh offsets are as fast as repeated ones, since all are in the cache."""
     found = judged(facts(SAME), on_disk(77_000, 77_000))
     assert (found.verdict, found.is_fully_warm) == ("cached", True)
-    assert [(one.source, one.says) for one in found.evidence] == [
-        ("counters", "cached"),
-        ("limit", "cached"),
-        ("repeated", "nothing"),
-    ]
+    matches("analysis#warm cache answers", [(one.source, one.says) for one in found.evidence])
     assert found.evidence[1].text == "77,000 reads a second, where the disk itself does at most 3,500"
 
 
@@ -113,10 +110,7 @@ def test_bytes_that_storage_moved_tell_of_the_page_cache(
     assert (found.verdict, found.is_fully_warm) == (verdict, warm)
 
 
-@pytest.mark.parametrize(
-    ("moved", "others", "says", "verdict"),
-    [(0, 0, "cached", "cached"), (1_000, 0, "nothing", "unclear"), (0, 1_000, "nothing", "unclear")],
-)
+@cases("analysis/bytes_that_the_devices_moved")
 def test_bytes_that_the_devices_moved_are_evidence_only_where_they_are_few(
     moved: int, others: int, says: str, verdict: str
 ) -> None:
@@ -131,9 +125,7 @@ def test_bytes_that_the_devices_moved_are_evidence_only_where_they_are_few(
 
 def test_the_page_cache_is_told_before_and_after_the_load() -> None:
     found = judged(facts(None), on_files(None, {5_000: 1_000}), Resident(0.02, 0.97))
-    assert [(one.text, one.says) for one in found.evidence] == [
-        ("the page cache held 2% of the files before the load and 97% after it", "nothing")
-    ]
+    matches("analysis#page cache told", [(one.text, one.says) for one in found.evidence])
     assert judged(facts(None), on_files(None, {5_000: 1_000}), Resident(0.95)).verdict == "cached"
 
 
@@ -153,11 +145,7 @@ def test_writes_are_not_judged() -> None:
 def test_the_evidence_is_told_with_the_verdict() -> None:
     point = on_disk(77_000, 77_000).point.replace(cache=judged(facts(SAME), on_disk(77_000, 77_000)))
     (doubt,) = cache_evidence.cache_doubts(synthetic.result([point]))
-    assert doubt == (
-        "f: repeated offsets give 1.00 × [1.00, 1.01] the IOPS of fresh ones; the emulated disk counted 77,000 hits of "
-        "its host cache in 77,000 reads (100%); 77,000 reads a second, where the disk itself does at most 3,500, so "
-        "its figures look cached, although caches were to be left out"
-    )
+    matches("analysis#evidence told", doubt)
 
 
 # ---- turns at repeated and at fresh offsets

@@ -81,15 +81,7 @@ def test_an_axis_of_latencies_has_one_unit_that_fits(
     assert f"'title': 'Latency ({unit}, log scale)'" in str(axis.y().to_dict())
 
 
-@pytest.mark.parametrize(
-    ("cells", "column", "shown"),
-    [
-        ([100.0, 9_999_900.0], "p99 µs", ("0.1", "9,999.9")),
-        ([35_200.0, 16_048_100.0], "p99 ms", ("0.0352", "16.048")),
-        ([680_000_000.0, 99_900.0], "p99 ms", ("680.000", "0.0999")),
-        ([12_000_000_000.0, 99_900.0], "p99 s", ("12.000000", "0.0000999")),
-    ],
-)
+@cases("report/a_table_shows_latencies_in_one")
 def test_a_table_shows_latencies_in_one_unit(cells: list[float], column: str, shown: tuple[str, ...]) -> None:
     table = Table.of(("load", "p99"), [("a", Nanoseconds(cell)) for cell in cells])
     assert (table.columns, tuple(row[1] for row in table.rows)) == (("load", column), shown)
@@ -166,11 +158,7 @@ def test_the_lower_of_both_limits_holds(
 def test_different_limits_of_several_targets_are_named() -> None:
     slow = synthetic.capped(VOLUME, iops=5_000, throughput_bytes_per_s=512 * MIB)
     targets = {"fast": VOLUME, "slow": slow, "same": slow}
-    assert [cap.label for cap in charts.caps(targets, "IOPS", 0)] == [
-        "slow: limit 5,000 IOPS",
-        "same: limit 5,000 IOPS",
-        "fast: limit 100,000 IOPS",
-    ]
+    matches("report#different limits", [cap.label for cap in charts.caps(targets, "IOPS", 0)])
     alike = {"near": VOLUME, "far": VOLUME}
     assert [cap.label for cap in charts.caps(alike, "IOPS", 0)] == ["limit 100,000 IOPS"]
 
@@ -180,10 +168,7 @@ def test_different_limits_of_several_targets_are_named() -> None:
 
 def test_the_knee_and_the_capacity_are_marked_on_both_charts_of_a_knee() -> None:
     by_depth, latency = (figure.charts[0] for figure in figures(read(knee()))[:2])
-    assert [figure.title for figure in figures(read(knee()))] == [
-        "4 KiB random read: IOPS by operations in flight",
-        "4 KiB random read: latency against IOPS",
-    ]
+    matches("report#knee capacity", [figure.title for figure in figures(read(knee()))])
     assert rows(by_depth, "text") == ["knee, 6.09 in flight"]
     assert rows(latency, "text") == ["knee, mean 108 µs"]
     for chart in (by_depth, latency):
@@ -282,11 +267,7 @@ def test_points_of_jobs_are_bars_with_names_of_their_own() -> None:
         "charts/points_of_jobs_are_bars_with_names",
         [(figure.title, len(figure.charts), figure.is_folded) for figure in made],
     )
-    assert [row[:3] for row in made[0].table.rows] == [
-        ("rd0", "read", "1,000"),
-        ("rd1", "read", "2,000"),
-        ("rd0 (2)", "read", "3,000"),
-    ]
+    matches("report#points jobs bars", [row[:3] for row in made[0].table.rows])
 
 
 def test_many_points_of_jobs_have_a_table_with_their_names() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bench.servers import Server
-from goldens import present
+from goldens import cases, present
 from iocurve.engine.plan import NfsEngine
 from iocurve.foundation.errors import TargetError
 from iocurve.measure.machines import THIS_MACHINE
@@ -327,16 +327,7 @@ def test_a_file_with_another_number_or_older_than_its_manifest_is_another_file(t
     assert ([file.name for file in found.files], found.strange) == ([first], (second,))
 
 
-@pytest.mark.parametrize(
-    ("name", "run", "text"),
-    [
-        ("../victim", RUN, "names '../victim', which no run makes"),
-        (f"{RUN}/../../victim", RUN, "which no run makes"),
-        ("/etc/victim", RUN, "names '/etc/victim', which no run makes"),
-        (f"{RUN}{SUFFIX}", RUN, "which no run makes"),
-        ("victim-0123abcd-0", "victim-0123abcd", "is the manifest of another run"),
-    ],
-)
+@cases("measure/forged_manifests")
 def test_a_manifest_that_names_other_files_is_not_believed(tmp_path: Path, name: str, run: str, text: str) -> None:
     forged = Manifest.of(run).replace(files=(ManifestFile(name=name, bytes=4),))
     (tmp_path / forged.name).write_bytes(forged.encoded())

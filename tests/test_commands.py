@@ -190,20 +190,7 @@ def test_an_error_says_what_is_wrong_in_our_words(line: str, text: str) -> None:
     assert text in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("line", "own"),
-    [
-        ("envelope d --short", "envelope d --quick"),
-        ("run eda --quick --runs 3", "run eda --short --rounds 3"),
-        ("knee --target d --iodepth 64", "knee d --iodepth-max 64"),
-        ("knee --target=d", "knee d"),
-        ("run eda --target d --short", "run eda --target d --short"),
-        ("observe d --seconds 5", "observe d --runtime 5s"),
-        ("observe d --seconds=2.5", "observe d --runtime=2.5s"),
-        ("doctor --target /mnt", "doctor /mnt"),
-        ("explain fio --runtime=5 --target=x", "explain fio --runtime=5 --target=x"),
-    ],
-)
+@cases("cli/words_of_earlier_versions")
 def test_words_of_earlier_versions_and_of_fio_are_understood(line: str, own: str) -> None:
     assert _in_own_words(line.split()) == own.split()
 

@@ -19,6 +19,7 @@ from msgspec.structs import replace as replaced
 
 from bench.truth.compared_runs import Load, Runs, Turns, counted, point, result
 from data import synthetic
+from goldens import cases
 from iocurve.analysis.compare import NAMES, Bounded, compare, compare_turns
 from iocurve.analysis.history import HistoryRun, Series, histories
 from iocurve.analysis.matching import matched
@@ -344,15 +345,7 @@ def test_commands_take_turns_and_are_compared_by_their_pairs(tmp_path: Path) -> 
     assert {one.point for one in compare_turns(found).differences} == {"A"}
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["dd if=a", NULL], "is no command that can take turns"),
-        (["fio --name=x --rw=none", NULL], "none"),
-        ([NULL], "compares two commands or two targets"),
-        (["--target", "/tmp"], "compares two commands or two targets"),
-    ],
-)
+@cases("measure/wrong_turns")
 def test_nothing_runs_where_one_command_is_wrong(words: list[str], message: str, tmp_path: Path) -> None:
     with pytest.raises(DialectError, match=message):
         run(["ab", *words, "--out", str(tmp_path / "out")])

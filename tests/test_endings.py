@@ -20,7 +20,7 @@ import pytest
 
 from bench.servers import free_ports, volume
 from data import synthetic
-from goldens import data
+from goldens import cases, data
 from iocurve.engine.outcome import Live
 from iocurve.foundation.errors import TargetError
 from iocurve.foundation.units import SECOND_NS
@@ -367,13 +367,7 @@ def test_a_plain_locale_gets_characters_that_it_has() -> None:
 # ---- errors in the middle of a run
 
 
-@pytest.mark.parametrize(
-    ("fault", "error"),
-    [
-        ("eio=0.05", "Input/output error (os error 5)"),
-        ("enospc=0.05", "No space left on device (os error 28); free space or use a smaller size"),
-    ],
-)
+@cases("measure/an_error_of_the_server")
 def test_an_error_of_the_server_is_named_by_operation_file_and_offset(tmp_path: Path, fault: str, error: str) -> None:
     with volume("--unlimited", "--fault", fault, "--fault-seed", "1") as server:
         command = [*IOCURVE, "fio", "--name=e", "--ioengine=nfs", f"--nfs_url={server.url}", "--rw=write", "--bs=4k"]

@@ -227,13 +227,7 @@ def prepared_format(directory: Path, anchor: Path) -> plan.Plan:
     return formats.plan
 
 
-@pytest.mark.parametrize(
-    ("dialect", "command", "expected"),
-    [
-        ("mdtest", "-F -C -w 16384 -n 40 -d {url}", r"write_file .*file\.mdtest\.0\.\d+: Disk quota exceeded"),
-        ("elbencho", "-w -d -t 1 -n 2 -N 20 -s 16k {url}", r"write.*r0-f\d+: Disk quota exceeded"),
-    ],
-)
+@cases("measure/mdtest_and_elbencho_end")
 def test_mdtest_and_elbencho_end_at_the_first_error(
     dialect: str, command: str, expected: str, tmp_path: Path, full_volume: Server
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fio_machine import HeldMachine
-from goldens import Golden, cases
+from goldens import Golden, cases, matches
 from iocurve.cli import main
 from iocurve.dialects.fio.command import DIALECT, parsed, read_command
 from iocurve.dialects.fio.invocation import FioCommand
@@ -78,10 +78,7 @@ def test_a_job_file_is_shown_as_a_command_line(tmp_path: Path) -> None:
         ["--showcmd", "--runtime=3", "job.fio"], cwd=tmp_path, environment={"SIZE": "1m"}, machine=MACHINE
     )
     assert shown.check_only
-    assert shown.command_lines == (
-        'fio --runtime=3 --bs=4k --name=a --ioengine=null --size=1m --nrfiles=2 --description="a b" '
-        "--name=b --unit_base=8 --size=8192 --stonewall --filename=x ",
-    )
+    matches("fio#job file shown", shown.command_lines)
 
 
 def test_a_byte_order_mark_is_ignored_with_a_warning(tmp_path: Path) -> None:
@@ -156,10 +153,7 @@ def test_notes_are_not_given_where_they_do_not_apply() -> None:
 def test_unset_variables_and_bare_booleans_are_said(tmp_path: Path) -> None:
     (tmp_path / "job.fio").write_text("[a]\nsize=1m${NONE}\nioengine=null\ndirect\n", encoding="utf-8")
     result = fio("job.fio", cwd=tmp_path)
-    assert [str(note) for note in result.notes if note.level == "warning"] == [
-        "job.fio:2:1: ${NONE} is not set; fio puts nothing in its place, and so does iocurve",
-        "job.fio:4:1: 'direct' without a value is read as direct=1; fio itself requires the value",
-    ]
+    matches("fio#unset variables", [str(note) for note in result.notes if note.level == "warning"])
 
 
 def test_notes_name_their_place() -> None:
@@ -197,10 +191,7 @@ def test_what_cannot_be_written_after_a_run_is_said_before_it(tmp_path: Path, mo
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("engine", "kind", "runs"),
-    [("windowsaio", "aio", "Linux native AIO"), ("splice", "sync", "pread and pwrite, one at a time")],
-)
+@cases("fio/engines_of_other_systems_run_as")
 def test_engines_of_other_systems_run_as_the_nearest_with_a_note(engine: str, kind: str, runs: str) -> None:
     made = fio("--name=a", "--size=1m", f"--ioengine={engine}", "--iodepth=2")
     assert {worker.engine.kind for group in made.plan.groups for worker in group.workers} == {kind}
@@ -224,10 +215,7 @@ def test_jobs_take_the_addresses_of_a_server_in_turn() -> None:
     found, notes = hosts("nfs://10.0.0.[1-2,9]:2049/vol?vers=4.1", 4)
     assert found == ["10.0.0.1", "10.0.0.2", "10.0.0.9", "10.0.0.1"]
     assert notes == ["jobs use 3 addresses of the server in turn, 10.0.0.1 first"]
-    assert hosts("nfs://10.0.0.[1-8]/vol", 1) == (
-        ["10.0.0.1"],
-        ["one job uses one address, 10.0.0.1: numjobs spreads the load"],
-    )
+    matches("fio#jobs take addresses", hosts("nfs://10.0.0.[1-8]/vol", 1))
     assert hosts("nfs://[fe80::1]/vol", 2) == (["fe80::1", "fe80::1"], [])
     assert (
         "has 0 addresses; 1 to 64 are possible"

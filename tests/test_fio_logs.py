@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data import synthetic
-from goldens import cases, data
+from goldens import cases, data, matches
 from iocurve._native import Histogram
 from iocurve.dialects.fio.command import prepare, read_command
 from iocurve.dialects.fio.invocation import FioCommand
@@ -82,13 +82,7 @@ EACH = [(1003 * MS, "read", 4096, 2048.0, 8192), (1007 * MS, "write", 8192, 4e6,
 
 def test_a_line_for_each_operation() -> None:
     files = written("--write_bw_log=x --write_iops_log=y --write_lat_log", worker(log_of(EACH)))
-    assert files == {
-        "x_bw.1.log": ["3, 2000000, 0, 4096, 0", "7, 2048, 1, 8192, 0"],
-        "y_iops.1.log": ["3, 1, 0, 4096, 0", "7, 1, 1, 8192, 0"],
-        "a_slat.1.log": [],
-        "a_lat.1.log": ["3, 2048, 0, 4096, 0", "7, 4000000, 1, 8192, 0"],
-        "a_clat.1.log": ["3, 2048, 0, 4096, 0", "7, 4000000, 1, 8192, 0"],
-    }
+    matches("fio#line operation", files)
 
 
 def test_offsets_stand_before_the_priority() -> None:
@@ -249,10 +243,7 @@ def test_json_plus_has_the_bins_of_the_latencies() -> None:
     assert "bins" not in json.loads(render_json(prepared, measured(prepared, fio_job(0))))["jobs"][0]["read"]["clat_ns"]
 
 
-@pytest.mark.parametrize(
-    ("value_ns", "number", "middle_ns"),
-    [(0, 0, 0), (127, 127, 127), (128, 128, 129), (255, 191, 255), (256, 192, 258), (15_700, 570, 15_680)],
-)
+@cases("fio/bins_and_their_middles")
 def test_bins_and_their_middles(value_ns: int, number: int, middle_ns: int) -> None:
     assert (bin_index(value_ns), bin_middle_ns(number)) == (number, middle_ns)
 
@@ -357,9 +348,7 @@ def test_version_3_keeps_distances_and_goes_on_where_time_goes_back(tmp_path: Pa
         (Deferred(replay_redirect="other"), [(0, 0, 0), (20, 9000, 1), (20, 4096, 0), (50, 0, FSYNC)]),
     ],
 )
-def test_a_trace_is_replayed_as_it_is_said(
-    options: Deferred, expected: list[tuple[int, ...]], tmp_path: Path
-) -> None:
+def test_a_trace_is_replayed_as_it_is_said(options: Deferred, expected: list[tuple[int, ...]], tmp_path: Path) -> None:
     assert [(row[0], row[1], row[4]) for row in records(VERSION_3, tmp_path, options)] == expected
 
 

@@ -73,16 +73,7 @@ def test_what_may_surprise_is_said(arguments: str, code: str) -> None:
     assert code in [note.code for note in fio(*arguments.split()).notes]
 
 
-@pytest.mark.parametrize(
-    ("short", "full"),
-    [
-        ("-o f -F json", "--output=f --output-format=json"),
-        ("-m", "--minimal"),
-        ("-f -V 4 -e never", "--append-terse --terse-version=4 --eta=never"),
-        ("--output-f=json --eta-i=9 -K d", "--output-format=json --aux-path=d"),
-        ("-P -w", "--parse-only --warnings-fatal"),
-    ],
-)
+@cases("fio/letters_and_beginnings_are_options_as")
 def test_letters_and_beginnings_are_options_as_in_fio(short: str, full: str) -> None:
     found, expected = (fio(*words.split()) for words in (short, full))
     assert (found.output, found.check_only) == (expected.output, expected.check_only)
@@ -104,15 +95,7 @@ def test_a_name_for_all_sections_is_none(tmp_path: Path) -> None:
     assert [str(note.where) for note in prepared.notes if "name has no effect" in note.text] == ["job.fio:2:1"]
 
 
-@pytest.mark.parametrize(
-    ("scope", "expected"),
-    [
-        ("", [(0, True, False), (1, True, False)]),
-        ("--exit_what=group", [(0, True, False), (1, True, False)]),
-        ("--exit_what=stonewall", [(0, False, False), (0, False, False)]),
-        ("--exit_what=all", [(0, False, True), (0, False, True)]),
-    ],
-)
+@cases("fio/exit_what_selects_the_jobs")
 def test_exit_what_selects_the_jobs_that_end(scope: str, expected: list[tuple[int, bool, bool]]) -> None:
     own = ["--exitall", scope, "--name=b", "--size=1m", "--new_group", "--ioengine=null", scope]
     (group,) = fio(*filter(None, own)).plan.groups
@@ -188,15 +171,7 @@ def test_options_set_values_of_the_declared_types() -> None:
     assert len(seen) > 100
 
 
-@pytest.mark.parametrize(
-    ("options", "is_accepted"),
-    [
-        ("--rw=randread --size=256k --bssplit=4k/50:1m/50", True),
-        ("--rw=randwrite --size=256k --bsrange=4k-512k", True),
-        ("--rw=read --size=256k --bs=512k", False),
-        ("--rw=rw --size=256k --bs=4k,1m", False),
-    ],
-)
+@cases("fio/a_region_needs_room")
 def test_a_region_needs_room_for_the_smallest_block_of_each_kind(options: str, *, is_accepted: bool) -> None:
     if is_accepted:
         assert fio(*options.split()).plan.groups
@@ -217,10 +192,7 @@ def test_sizes(text: str, kb_base: int, size: int) -> None:
     assert values.size(text, context(kb_base)) == size
 
 
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [("10*1024", 10), ("1.5g", 1), ("10x", 16), ("4 k", 4), (" 4k", 4), ("4kfoo", 4096), ("1e3", 1), ("0x10k", 16)],
-)
+@cases("fio/what_fio_reads_in_part")
 def test_what_fio_reads_in_part_is_read_so_and_said(text: str, size: int) -> None:
     asked = context()
     assert values.size(text, asked) == size
@@ -402,14 +374,7 @@ def test_engines_and_options_stand_one_a_line_for_grep(capsys: pytest.CaptureFix
     assert "rwmixread               : supported" in (information(["--cmdhelp"]) or "").splitlines()
 
 
-@pytest.mark.parametrize(
-    ("argument", "expected"),
-    [
-        ("--cmdhelp=blocksise", "unknown option 'blocksise'. Did you mean blocksize?"),
-        ("--enghelp=rbd", "ioengine 'rbd' is not supported; use psync, "),
-        ("--enghelp=libaio,hipri", "ioengine=libaio has no option 'hipri'"),
-    ],
-)
+@cases("fio/a_name_that_is_not_known")
 def test_a_name_that_is_not_known_is_an_error(argument: str, expected: str) -> None:
     with pytest.raises(DialectError) as refusal:
         information([argument])

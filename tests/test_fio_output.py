@@ -193,10 +193,7 @@ def test_response_under_a_rate_and_errors_are_ours() -> None:
     assert job["read"]["lat_ns"]["max"] == 1_000
 
 
-@pytest.mark.parametrize(
-    ("number", "words"),
-    [(84, "err=84 (error=Invalid or incomplete multibyte or wide character): "), (5, "err= 5 (error=Input/output")],
-)
+@cases("fio/the_first_error_is_told")
 def test_the_first_error_is_told_by_its_number(number: int, words: str) -> None:
     prepared = fio("--name=a --size=1m --numjobs=3 --group_reporting --output-format=normal,terse,json")
     failed = [fio_job(1, state="failed", error="differs"), fio_job(2, state="failed", error="later")]
@@ -294,10 +291,7 @@ def test_writing_and_reading_back_have_times_of_their_own() -> None:
     prepared = fio("--name=a --size=1m --rw=write --verify=crc32c")
     worker = fio_job(0).replace(read_back_ns=SECOND)
     [job] = json.loads(render_json(prepared, measured(prepared, worker)))["jobs"]
-    assert {kind: (job[kind]["runtime"], job[kind]["iops"]) for kind in ("read", "write")} == {
-        "read": (1000, 800.0),
-        "write": (1000, 200.0),
-    }
+    matches("fio#writing reading", {kind: (job[kind]["runtime"], job[kind]["iops"]) for kind in ("read", "write")})
     mixed = fio("--name=a --size=1m --rw=randrw --verify=crc32c")
     [job] = json.loads(render_json(mixed, measured(mixed, worker)))["jobs"]
     assert (job["read"]["runtime"], job["write"]["runtime"]) == (2000, 1000)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
 from data import synthetic
 from data.synthetic import capped, kind, outcome, plan, spread, worker_outcome, worker_plan
@@ -80,9 +80,7 @@ def scenario(points: list[Point], policies: dict[str, CachePolicy] | None = None
 def test_the_total_of_a_group_is_its_headline() -> None:
     reader, writer = job("reader", {"read": 1}, 8 * KIB), job("writer", {"write": 1}, 8 * KIB)
     grouped = point("group", (reader, {"read": (50_000, 100_000)}), (writer, {"write": (25_000, 200_000)}))
-    assert tiles(synthetic.result([grouped], kind="fio")) == [
-        ("75k", "IOPS", "8 KiB random reads and writes", "50k reads, p99 320 µs · 25k writes, p99 641 µs")
-    ]
+    matches("report#total group", tiles(synthetic.result([grouped], kind="fio")))
 
 
 def test_a_headline_is_marked_where_due_operations_were_never_sent() -> None:
@@ -105,17 +103,12 @@ def test_several_groups_are_named_by_their_jobs() -> None:
         (job("db", {"read": 1}, 8 * KIB), {"read": (50_000, 100_000)}),
         (job("log", {"write": 1}, 64 * KIB, group=1), {"write": (2_000, 4 * MILLISECOND_NS)}),
     ]
-    assert tiles(synthetic.result([point("jobs", *loads)], kind="fio")) == [
-        ("50k", "IOPS", "db: 8 KiB random reads", "391 MiB/s · p50 100 µs · p99 320 µs"),
-        ("125", "MiB/s", "log: 64 KiB random writes", "p50 4 ms · p99 12.8 ms"),
-    ]
+    matches("report#groups named", tiles(synthetic.result([point("jobs", *loads)], kind="fio")))
 
 
 def test_workers_that_report_apart_have_one_total() -> None:
     members = [(job("load", {"read": 1}, 4 * KIB, group=number), {"read": (10_000, 100_000)}) for number in range(3)]
-    assert tiles(synthetic.result([point("jobs", *members)], kind="diskspd")) == [
-        ("30k", "IOPS", "4 KiB random reads", "117 MiB/s · p50 100 µs · p99 320 µs")
-    ]
+    matches("report#workers report", tiles(synthetic.result([point("jobs", *members)], kind="diskspd")))
 
 
 def test_several_points_of_jobs_are_named_by_their_points() -> None:
@@ -123,10 +116,7 @@ def test_several_points_of_jobs_are_named_by_their_points() -> None:
         point(name, (job("load", {what: 1}, 4 * KIB), {what: (iops, 100_000)})).replace(family="vdbench")
         for name, what, iops in (("rd1", "read", 10_000), ("rd2", "write", 5_000))
     ]
-    assert [tile[:3] for tile in tiles(synthetic.result(points, kind="vdbench"))] == [
-        ("10k", "IOPS", "rd1: 4 KiB random reads"),
-        ("5k", "IOPS", "rd2: 4 KiB random writes"),
-    ]
+    matches("report#points jobs named", [tile[:3] for tile in tiles(synthetic.result(points, kind="vdbench"))])
 
 
 def test_many_jobs_show_the_best_ones_and_long_lists_of_jobs_are_cut() -> None:
@@ -264,60 +254,21 @@ def test_a_latency_beyond_a_millisecond_is_told_in_milliseconds() -> None:
         findings=(Finding(name="p99 at this rate", unit="µs", figure=figure),),
         stopped=".",
     )
-    assert tiles(synthetic.result([], kind="max").replace(search=facts)) == [
-        ("680", "ms", "p99 at this rate", "rw=randread · 95 %: 999 ms to 1.2 s")
-    ]
+    matches("report#latency beyond", tiles(synthetic.result([], kind="max").replace(search=facts)))
 
 
 # ---- names of loads
 
 
-@pytest.mark.parametrize(
-    ("workers", "name", "unit"),
-    [
-        ([worker_plan([("read", 100)], block_bytes=8 * KIB)], "8 KiB random reads", "IOPS"),
-        ([worker_plan([("write", 1)], block_bytes=64 * KIB)], "64 KiB random writes", "MiB/s"),
-        ([worker_plan([("read", 1)], random_percent=0)], "4 KiB sequential reads", "MiB/s"),
-        ([worker_plan([("read", 70), ("write", 30)])], "4 KiB random, 70 % reads", "IOPS"),
-        ([worker_plan([("read", 1)]), worker_plan([("write", 1)])], "4 KiB random reads and writes", "IOPS"),
-        (
-            [worker_plan([("read", 1)]), worker_plan([("write", 1)], block_bytes=64 * KIB, random_percent=0)],
-            "4 KiB random reads and 64 KiB sequential writes",
-            "IOPS",
-        ),
-        (
-            [worker_plan([("read", 1)], block_bytes=size * KIB) for size in (4, 8)],
-            "4 KiB and 8 KiB random reads",
-            "IOPS",
-        ),
-        (
-            [worker_plan([("read", 1)], block_bytes=size * KIB) for size in (4, 8, 16)],
-            "mixed-size random reads",
-            "IOPS",
-        ),
-        ([worker_plan([("read", 1)], random_percent=30)], "4 KiB 30 % random reads", "IOPS"),
-        ([worker_plan([("trim", 1)])], "4 KiB random trims", "IOPS"),
-        ([worker_plan([("mkdir", 1)], random_percent=0)], "mkdirs", "IOPS"),
-        (
-            [worker_plan([("write", 1), ("create", 1), ("close", 1)], random_percent=0)],
-            "4 KiB sequential writes",
-            "MiB/s",
-        ),
-        ([worker_plan([("read", 1), ("getattr", 1)])], "4 KiB random reads and getattrs", "IOPS"),
-        ([worker_plan([("open", 1), ("close", 1)])], "closes and opens", "IOPS"),
-    ],
-)
-def test_a_load_is_named_in_the_words_of_the_field(workers: list[Worker], name: str, unit: str) -> None:
+@cases("report/load_names")
+def test_a_load_is_named_in_the_words_of_the_field(loads: list[Any], name: str, unit: str) -> None:
+    workers = [worker_plan(kinds, **changes) for kinds, changes in loads]
     assert (load_name(workers), rate_unit(workers)) == (name, unit)
 
 
 def test_the_first_sentence_says_what_the_target_sustains_and_the_next_its_limit_and_knees() -> None:
     envelope = synthetic.envelope()
-    assert read(envelope).sentences[:2] == (
-        "It sustains 131k IOPS (4 KiB random reads), 64.9k IOPS (4 KiB random writes) "
-        "and 512 MiB/s (64 KiB sequential reads).",
-        "At the volume's limit of 512 MiB/s (ultra, 4 TiB) (certain): 5 of 26 points.",
-    )
+    matches("report#first sentence", read(envelope).sentences[:2])
     assert len(read(envelope).sentences) == 4
     point = envelope.points[0]
     assert read(envelope.replace(points=(point,))).sentences[0] == "It sustains 118k IOPS (4 KiB random reads)."

@@ -500,10 +500,7 @@ def test_the_table_of_old_versions_of_mdtest_has_rates(tmp_path: Path) -> None:
 
 def test_mdtest_gives_a_point_for_each_operation_with_a_rate(tmp_path: Path) -> None:
     result = imported(tmp_path, MDTEST)
-    assert [(point.name, point.figures.iops) for point in result.points] == [
-        ("File creation", 2943.686),
-        ("File removal", 5000.0),
-    ]
+    matches("imports#mdtest gives", [(point.name, point.figures.iops) for point in result.points])
     assert (result.points[0].figures.operations, result.points[0].figures.mean_us) == (33_340, None)
     assert result.created.isoformat() == "2021-04-29T23:28:11+00:00"
 

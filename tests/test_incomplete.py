@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from data import synthetic
+from goldens import cases
 from iocurve.analysis import read
 from iocurve.dialects.elbencho import command as elbencho
 from iocurve.dialects.mdtest import command as mdtest
@@ -145,15 +146,7 @@ def test_mdtests_table_has_no_values_of_iterations_that_did_not_run(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("words", "name"),
-    [
-        ("fio --name=a --rw=read --size=1m --time_based --runtime=60 --output=text", "text"),
-        ("fio --name=a --rw=read --size=1m --time_based --runtime=60 --output=text --output-format=terse", "text"),
-        ("diskspd -c1M -d60 -W0 file", ""),
-        ("diskspd -c1M -d60 -W0 -Rxml file", ""),
-    ],
-)
+@cases("measure/text_that_was_kept")
 def test_text_that_was_kept_of_a_run_that_ended_early_says_so(words: str, name: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "iocurve", *words.split()]
     environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}

@@ -12,6 +12,7 @@ from bench.limits.case import HELD_OUT, KINDS, Case, Load, drawn
 from bench.limits.examine import binding, final_name, judged_name, stub
 from bench.limits.tables import wilson
 from bench.truth.instruments import program
+from goldens import cases
 from iocurve.measure import local
 from iocurve.result.caps import Burst, Cap
 from iocurve.targets.target import NfsTarget
@@ -108,15 +109,7 @@ def test_the_server_keeps_to_a_rate(policy: str) -> None:
 
 
 @needs_gcc
-@pytest.mark.parametrize(
-    ("setting", "name", "final"),
-    [
-        ("hidden", "cap burst to 3000", "volume_iops"),
-        ("hidden", "latency constant", "depth"),
-        ("known", "requests of a connection", "connection_requests"),
-        ("hogs", "byte cap", "volume_throughput"),
-    ],
-)
+@cases("bench/a_simulated_limit_is_named")
 def test_a_simulated_limit_is_named(setting: simulated.Setting, name: str, final: str) -> None:
     found = simulated.examined(setting, name, 1)
     assert (found["judged"], found["final"]) == ("right", final)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fio_machine import HeldMachine
-from goldens import cases, data
+from goldens import cases, data, matches
 from iocurve.cli import main
 from iocurve.dialects.base import TimedJob
 from iocurve.dialects.diskspd import command as diskspd
@@ -115,10 +115,9 @@ def test_a_job_file_becomes_a_plan(tmp_path: Path) -> None:
     (plan,) = prepared.plans()
     assert (plan.name, plan.interval_ns, len(plan.groups)) == ("mine", 500_000_000, 2)
     reader, writer = plan.groups[0].workers[1], plan.groups[1].workers[0]
-    assert [(one.kind, one.share, block_bytes_max(one.blocks)) for one in reader.operations] == [
-        ("read", 70, 4096),
-        ("write", 30, 8192),
-    ]
+    matches(
+        "native#job file becomes", [(one.kind, one.share, block_bytes_max(one.blocks)) for one in reader.operations]
+    )
     assert (reader.depth, reader.end.runtime_ns, reader.files[0].bytes) == (32, 30_000_000_000, 64 << 20)
     assert (writer.start_delay_ns, writer.files[0].path) == (1_000_000_000, "/d/writers.0.0")
 
@@ -151,13 +150,7 @@ def test_a_job_names_its_local_address(tmp_path: Path) -> None:
     assert error.where.line == 6
 
 
-@pytest.mark.parametrize(
-    ("said", "line", "text"),
-    [
-        ("reads = false", 3, "job: the job has no operations: neither reads nor writes nor trims"),
-        ("paths = ['nfs://10.0.0.4/vol/data']", 3, "job: nfs://10.0.0.4/vol/data is a URL, not a file"),
-    ],
-)
+@cases("native/a_job_that_cannot_run")
 def test_a_job_that_cannot_run_is_refused(tmp_path: Path, said: str, line: int, text: str) -> None:
     run = read(written(tmp_path, f"[[job]]\nsize = '1m'\n{said}\n"))[0]
     with pytest.raises(PlanError) as caught:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from goldens import cases
+from goldens import cases, matches
 from iocurve.advice import measured, observe
 from iocurve.advice.doctor.host import HostFiles
 from iocurve.advice.observation import KindObserved, Observation, job_file
@@ -143,16 +143,9 @@ def test_the_limit_that_a_load_runs_into_is_named(tmp_path: Path) -> None:
     near = observe.near(found, subject, HostFiles(tmp_path), caps, "anf-premium", "D32s_v5")
     assert near.limits[0].name == "throughput"
     assert (near.limits[0].value, near.limits[0].observed) == (128.0, 125.0)
-    assert observe.verdict(near)[0] == (
-        "runs into the limit on throughput: 125 of 128 MiB/s, 125 at most (98%) (profile anf-premium)"
-    )
-    assert observe.for_twice_the_rate(near) == (
-        "for twice the rate: twice the limit of the volume: iocurve size has the quota for it"
-    )
-    assert observe.for_half_the_latency(near) == (
-        "for half the latency at the same rate: 16 in flight instead of 32; the others wait for the limit "
-        "(Little's law)"
-    )
+    matches("advice#limit load runs", observe.verdict(near)[0])
+    matches("advice#limit load runs into", observe.for_twice_the_rate(near))
+    matches("advice#limit load runs into 3", observe.for_half_the_latency(near))
     names = {one.name: one.value for one in near.limits}
     assert names["requests in flight of a connection, 4 connections"] == 512
     assert names["slots of 4 connections"] == 512
@@ -163,10 +156,7 @@ def test_no_limit_is_named_without_one_that_is_near(tmp_path: Path) -> None:
     found, subject = observed(tmp_path, {"reads": 1_100, "writes": 1_000})
     near = observe.near(found, subject, HostFiles(tmp_path), resolve("anf-premium", 2 * TIB).caps, "anf-premium", None)
     assert observe.verdict(near)[0].startswith("no known limit is reached; the nearest is ")
-    assert observe.for_twice_the_rate(near) == (
-        "for twice the rate at this mean latency of 3 ms the application must keep 0.06 in flight instead of "
-        "0.03 (Little's law)"
-    )
+    matches("advice#no limit named", observe.for_twice_the_rate(near))
     assert observe.for_half_the_latency(near) == ""
 
 
@@ -198,10 +188,7 @@ def test_processes_with_files_open_there_come_first(tmp_path: Path) -> None:
     subject = find_subject("/mnt/a", HostFiles(tmp_path))
     samples = [subject.sample(tmp_path, lambda: 0.0), subject.sample(tmp_path, lambda: 1.0)]
     found = observation(subject, samples, (before, Processes.now(tmp_path)))
-    assert [(one.name, one.read_bytes, one.has_files_open) for one in found.processes] == [
-        ("app", 200, True),
-        ("other", 800, False),
-    ]
+    matches("advice#processes files", [(one.name, one.read_bytes, one.has_files_open) for one in found.processes])
 
 
 @pytest.mark.parametrize("name", ["/mnt/nowhere", "/dev/sdz"])

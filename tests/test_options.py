@@ -15,7 +15,7 @@ import pytest
 
 import iocurve
 from data import synthetic
-from goldens import rows
+from goldens import cases, rows
 from iocurve.advice import proof_page
 from iocurve.advice import prove as proofs
 from iocurve.advice.promises import Promised
@@ -37,30 +37,7 @@ from iocurve.targets.opened_target import UNOPENED
 JOB = '[[job]]\nname = "a"\npaths = ["data"]\nsize = "1MiB"\nwrites = true\nreads = false\ntime_based = false\n'
 BUNDLE = Path(__file__).parent / "hosts" / "captured-nfs3-one.json"
 
-MODES = (
-    "run job.toml",
-    "run job.toml --target there",
-    "run anf-nconnect",
-    "run anf-nconnect --target there",
-    "envelope there",
-    "knee there",
-    "max there --p99 2ms",
-    "curve there",
-    "ab 'fio --name=a --size=1m' 'fio --name=b --size=1m'",
-    "ab --target there --target other",
-    "prove there --throughput 100MiB/s",
-    "prove there --profile anf-premium --quota 2TiB",
-    "size --sources",
-    "size --have premium:4TiB",
-    "size --throughput 1000MiB/s",
-    f"doctor --from {BUNDLE}",
-    "why result",
-    "check result --fail-if 'p99 > 2ms'",
-    "compare result result",
-    "result series result",
-    "cluster commands slurm",
-    "cluster commands kuberay --node a",
-)
+MODES: list[str] = [mode.replace("{BUNDLE}", str(BUNDLE)) for (mode,) in rows("cli/modes")]
 """The ways to use the commands that run on files here: ``there`` and ``other`` are directories, ``result`` a result."""
 
 VALUES: dict[str, str] = dict(rows("cli/option_values"))
@@ -332,35 +309,7 @@ def test_a_job_file_runs_on_another_target(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "line",
-    [
-        *(
-            command.format("there/none")
-            for command in ("envelope {}", "knee {}", "clean {}", "doctor {}", "observe {}")
-        ),
-        *(command.format("'nfs://none.invalid/vol'") for command in ("knee {}", "clean {}", "envelope {}")),
-        "knee there --workload rw=write --hosts none.invalid",
-        "report none",
-        "check none --fail-if 'p99 > 2ms'",
-        "compare result none",
-        "history none",
-        "import none",
-        "result series none",
-        "why none",
-        "convert -o job.toml fio --name=a --size=1m --directory=/tmp",
-        "explain fio --name=a --size=1m --iodpth=2",
-        "vdbench -f none",
-        "run none.toml",
-        "run job.toml --target none",
-        "volume stats 1",
-        "volume serve --store none",
-        "volume serve --config none",
-        "knee there --out job.toml",
-        "disk restart none",
-        "size --from none",
-    ],
-)
+@cases("cli/not_run")
 def test_the_exit_status_is_2_where_nothing_was_run(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(split(line))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import iocurve
-from goldens import data, present
+from goldens import data, matches, present
 from iocurve.analysis import read
 from iocurve.analysis.compare import compare
 from iocurve.cli.commands import run
@@ -117,10 +117,10 @@ def test_a_run_that_was_stopped_has_the_phases_that_started(job: Path) -> None:
     workers = whole.outcome.workers[:2]
     stopped = whole.outcome.replace(state="interrupted", workers=workers)
     names = phase_names(whole.plan)
-    assert [(one.name, one.outcome.state) for one in phases_of(whole.replace(outcome=stopped), names)] == [
-        ("a", "finished"),
-        ("b", "interrupted"),
-    ]
+    matches(
+        "phases#run was stopped",
+        [(one.name, one.outcome.state) for one in phases_of(whole.replace(outcome=stopped), names)],
+    )
     failed = whole.outcome.replace(state="failed", workers=(workers[0].replace(state="failed"), workers[1]))
     assert [one.outcome.state for one in phases_of(whole.replace(outcome=failed), names)] == ["failed", "finished"]
 

@@ -52,16 +52,7 @@ def test_a_part_of_the_plan_reaches_the_worker(part: str, said: object) -> None:
     assert getattr(worker(**{part: said}), part) == said
 
 
-@pytest.mark.parametrize(
-    ("said", "layout"),
-    [
-        ({"recreate": True}, "recreate"),
-        ({"recreate": True, "reads": False, "writes": True}, "recreate_reserve"),
-        ({"recreate": True, "reads": False, "writes": True, "overwrite": True}, "recreate"),
-        ({"create_on_open": True}, "create"),
-        ({"reads": False, "trims": True}, "reserve"),
-    ],
-)
+@cases("job/layout")
 def test_layout(said: dict[str, Any], layout: str) -> None:
     assert worker(**said).files[0].layout == layout
 
@@ -70,12 +61,8 @@ def test_each_path_may_have_its_own_size() -> None:
     paths = ("x", "y")
     sizes = [file.bytes for file in worker(paths=paths, path_bytes=(64 * KIB, MIB), size=0).files]
     assert sizes == [64 * KIB, MIB]
-    assert errors(Said.of(name="a", paths=paths, path_bytes=(MIB,))) == [
-        "a: path_sizes has 1 size for 2 files (give one size for each path)"
-    ]
-    assert errors(Said.of(name="a", path_bytes=())) == [
-        "a: path_sizes has 0 sizes for 0 files (give one size for each path)"
-    ]
+    matches("job#path may own", errors(Said.of(name="a", paths=paths, path_bytes=(MIB,))))
+    matches("job#path may own size", errors(Said.of(name="a", path_bytes=())))
 
 
 NAMES = ("a", "a b", "a/b", "a//b", "./a", "a/.", ".", "..", "...", "../a", ".a", "/a", "//a", "a/")
@@ -160,9 +147,7 @@ def test_zones_are_parts_of_the_region() -> None:
 
 def test_zones_must_fit() -> None:
     said = zoned(ZoneShare(access_percent=100, size=2 * MIB))
-    assert errors(Said.of(name="a", **said), dialect="fio") == [
-        "a: random_distribution: the zones are larger than the region of 1048576 bytes"
-    ]
+    matches("job#zones must fit", errors(Said.of(name="a", **said), dialect="fio"))
 
 
 def test_only_one_rate() -> None:
@@ -173,18 +158,14 @@ def test_only_one_rate() -> None:
 def test_the_slowest_rate() -> None:
     slowest = plan.Rate(unit="operations", count=1, per_ns=1_000_000 * SECOND_NS)
     assert worker(rate_total_operations=1e-6).rate == slowest
-    assert errors(Said.of(name="a", rate_total_operations=9e-7)) == [
-        "a: rate_total_operations: the lowest rate is one operation in 1,000,000 s"
-    ]
+    matches("job#slowest rate", errors(Said.of(name="a", rate_total_operations=9e-7)))
 
 
 def test_samples_of_a_steady_state_are_whole_milliseconds() -> None:
     steady = plan.SteadyState(
         figure="iops", criterion="slope", limit=1, limit_is_percent=True, duration_ns=10, ramp_ns=0, check_ns=1
     )
-    assert errors(Said.of(name="a", steady_state=steady)) == [
-        "a: steady_state: the time between samples, 1 ns, is not whole ms"
-    ]
+    matches("job#samples steady", errors(Said.of(name="a", steady_state=steady)))
 
 
 def test_waiting_jobs() -> None:
@@ -203,15 +184,7 @@ def test_impossible_waits_are_refused() -> None:
     matches("resolve/impossible_waits_are_refused", errors(*sections, dialect="fio"))
 
 
-@pytest.mark.parametrize(
-    ("dialect", "text"),
-    [
-        ("fio", "without direct=1 I/O goes through the page cache: the figures may be those of memory"),
-        ("vdbench", "without openflags=o_direct I/O goes through the page cache: the figures may be those of memory"),
-        ("diskspd", "without -Su I/O goes through the page cache: the figures may be those of memory"),
-        ("iocurve", "without direct = true I/O goes through the page cache: the figures may be those of memory"),
-    ],
-)
+@cases("job/notes_use_the_words")
 def test_notes_use_the_words_of_the_dialect(dialect: str, text: str) -> None:
     notes = resolved(Said.of(name="a"), dialect=dialect).notes
     assert text in [note.text for note in notes]

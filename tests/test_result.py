@@ -11,7 +11,7 @@ import pytest
 
 from data import synthetic
 from data.synthetic import interval, kind, outcome, plan, result, worker_outcome, worker_plan
-from goldens import matches, present
+from goldens import cases, matches, present
 from iocurve import _native
 from iocurve.engine.outcome import CpuTime, Live, Outcome, WorkerOutcome
 from iocurve.engine.plan import FileOpen, Plan, Rate, SyncEngine
@@ -305,24 +305,10 @@ def test_a_full_disk_leaves_the_old_document(tmp_path: Path, monkeypatch: pytest
     assert [entry.name for entry in tmp_path.iterdir()] == ["result.json"]
 
 
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        (b"", "is not JSON"),
-        (b'{"schema_version": 4, "iocurve"', "was it truncated"),
-        (b'{"schema_version": 4, "null_ceiling_operations_per_s": NaN}', "NaN is no value of JSON"),
-        (b'{"schema_version": 4, "null_ceiling_operations_per_s": -Infinity}', "-Infinity is no value of JSON"),
-        (b"[1, 2]", "no schema_version"),
-        (b'{"fio version": "fio-3.33"}', "no schema_version"),
-        (b'{"schema_version": 5}', "read it with a newer iocurve"),
-        (b'{"schema_version": 1}', "measure again"),
-        (b'{"schema_version": 2}', "missing required field iocurve"),
-        (b"\xff\xfe", "not text"),
-    ],
-)
-def test_invalid_results_are_refused_with_a_reason(tmp_path: Path, content: bytes, says: str) -> None:
+@cases("result/invalid")
+def test_invalid_results_are_refused_with_a_reason(tmp_path: Path, content: str, says: str) -> None:
     path = tmp_path / "result.json"
-    path.write_bytes(content)
+    path.write_text(content, encoding="latin-1")
     with pytest.raises(ResultError, match=says) as raised:
         Result.read(path)
     assert str(path) in str(raised.value)

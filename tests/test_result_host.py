@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from goldens import present
+from goldens import cases, present
 from iocurve.foundation.units import SECOND_NS
 from iocurve.machine.mounts import DeviceMeter, Moved
 from iocurve.machine.processes import servers_of
@@ -61,15 +61,7 @@ def test_missing_facts_are_unknown(tmp_path: Path) -> None:
     assert host.MachineMeter(tmp_path).use() is None
 
 
-@pytest.mark.parametrize(
-    ("path", "device", "options"),
-    [
-        ("/home/x", "/dev/vda", "rw,relatime,errors=remount-ro"),
-        ("/mnt/file", "second", "rw,nosuid,size=10k"),
-        ("/mnt/my vol/a/b", "10.0.0.4:/vol", "rw,relatime,vers=4.1,rsize=262144,nconnect=8"),
-        ("/mntother", "/dev/vdb", "rw"),
-    ],
-)
+@cases("result/a_path_is_on_the_nearest")
 def test_a_path_is_on_the_nearest_mount(root: Path, path: str, device: str, options: str) -> None:
     mount = present(host.mount_of(Path(path), root))
     assert (mount.device, mount.options) == (device, options)

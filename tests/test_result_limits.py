@@ -136,11 +136,7 @@ def test_the_next_step_names_what_a_tebibyte_gives() -> None:
 
 def test_points_are_grouped_by_their_limit_and_possible_ones_go_last() -> None:
     groups = read(synthetic.envelope()).limit_groups
-    assert [(group.code, group.confidence, group.name, group.count) for group in groups] == [
-        ("saturated", "likely", "saturation", 7),
-        ("volume_throughput", "certain", "MiB/s limit", 5),
-        ("depth", "possible", "depth", 14),
-    ]
+    matches("analysis#points grouped", [(group.code, group.confidence, group.name, group.count) for group in groups])
     assert groups[1] == LimitGroup(
         code="volume_throughput",
         confidence="certain",

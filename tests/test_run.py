@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from goldens import present
+from goldens import cases, matches, present
 from iocurve import _native
 from iocurve.engine import plan
 from iocurve.engine.derived import unpack
@@ -229,11 +229,7 @@ def test_groups_run_one_after_another(tmp_path: Path) -> None:
     second = worker(local_engine("sync"), "", files=(file.replace(layout="existing"),))
     both = plan_of(first).replace(groups=(plan.Group(workers=(first,)), plan.Group(workers=(second, second))))
     outcome = local.run(both)
-    assert [(part.group, part.worker, list(part.operations)) for part in outcome.workers] == [
-        (0, 0, ["write"]),
-        (1, 0, ["read"]),
-        (1, 1, ["read"]),
-    ]
+    matches("measure#groups run after", [(part.group, part.worker, list(part.operations)) for part in outcome.workers])
 
 
 def test_the_same_seed_reads_the_same_blocks_in_the_same_order(tmp_path: Path) -> None:
@@ -348,10 +344,7 @@ def test_no_worker_starts_if_one_cannot_be_prepared(tmp_path: Path) -> None:
         local.run(plan_of(good, bad))
 
 
-@pytest.mark.parametrize(
-    ("change", "text"),
-    [({"version": 1}, "plan version 1"), ({"interval_ns": 10}, "below a millisecond"), ({"groups": 1}, "not a plan")],
-)
+@cases("measure/invalid_plans_are_refused")
 def test_invalid_plans_are_refused(change: dict[str, int], text: str) -> None:
 
     document = json.loads(null_plan().to_json()) | change

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from bench.truth import curves, open_loops, simulated
 from data import synthetic
-from goldens import cases, present
+from goldens import cases, matches, present
 from iocurve.analysis.check_names import SEARCHES
 from iocurve.analysis.headlines import headlines_of
 from iocurve.foundation.errors import DialectError, TargetError
@@ -134,9 +134,7 @@ def test_the_depth_for_a_share_of_the_capacity_is_the_answer_where_it_is_asked_f
 
 def test_a_search_that_ends_at_the_highest_depth_says_so() -> None:
     growing = knee_facts("rw=randread", knee.find(Simulated(capped(1e9, 0.001)), 300), None)
-    assert growing.remarks[0] == (
-        "--iodepth-max 300 was reached while the rate still grew: capacity, knee and depths are lower bounds"
-    )
+    matches("measure#search ends highest", growing.remarks[0])
     soft = Simulated(lambda n: 200 * n / (1 + 0.01 * (n - 1)), noise=0.002)
     tending = knee_facts("rw=randread", knee.find(soft, 4096), None)
     assert tending.remarks[0].startswith("the form of the curve is unknown: the rate may still grow beyond depth 4096.")
@@ -530,11 +528,7 @@ def test_a_knee_is_found_on_a_volume_and_told(tmp_path: Path) -> None:
     result = into_directory(tmp_path, knee_search(asked("volume:unlimited?iops=2000&latency=4ms")))
     assert result.state == "finished"
     assert result.search is not None
-    assert [finding.name for finding in result.search.findings][:3] == [
-        "knee",
-        "load at the knee",
-        "latency at the knee",
-    ]
+    matches("measure#knee found volume", [finding.name for finding in result.search.findings][:3])
     assert {point.family for point in result.points} == {"depth"}
     assert Result.read(tmp_path / RESULT_NAME) == result
     assert "knee" in shown(result.search)

@@ -12,7 +12,7 @@ import pytest
 from bench.sizing.__main__ import TABLE, answers, table
 from data import synthetic
 from data.synthetic import VOLUME, fio_run
-from goldens import matches, present
+from goldens import cases, matches, present
 from iocurve.advice import facts, measured, sizing, volumes
 from iocurve.advice.demand import Alternative, Demand, parse_mix, read_prices
 from iocurve.advice.observation import KindObserved, Observation, ObservedInterval
@@ -131,15 +131,7 @@ def test_what_a_chain_carries_and_which_link_binds() -> None:
     assert (mixed.bytes_per_s, mixed.binds) == (1280 * MIB, "volume's throughput: 1,280 MiB/s")
 
 
-@pytest.mark.parametrize(
-    ("have", "error"),
-    [
-        ("premium", "--have premium"),
-        ("gold:1TiB", "there is no profile 'gold'"),
-        ("premium:1GiB", "is not within"),
-        ("premium-ssd-p99:1", "premium-ssd-p99"),
-    ],
-)
+@cases("advice/errors_of_a_configuration")
 def test_errors_of_a_configuration(have: str, error: str) -> None:
     with pytest.raises(DialectError, match=error):
         sizing.chain(have, demand=Demand())
@@ -233,20 +225,9 @@ def test_machine_names_are_written_short() -> None:
 # ---- formulas
 
 
-@pytest.mark.parametrize(
-    ("iops", "latency_us", "expected"),
-    [
-        # Document B's own line: it says 4.0.
-        (5_000, 1_300, Fraction(13, 2)),
-        (3_500, 1_140, Fraction("3.99")),
-        (110_000, 500, 55),
-        (400_000, 2_000, 800),
-        (16_000, 2_000, 32),
-        (32_000, 4_000, 128),
-    ],
-)
-def test_littles_law(iops: int, latency_us: int, expected: Fraction) -> None:
-    assert facts.in_flight(iops, latency_us * 1000) == expected
+@cases("advice/littles_law")
+def test_littles_law(iops: int, latency_us: int, expected: str) -> None:
+    assert facts.in_flight(iops, latency_us * 1000) == Fraction(expected)
 
 
 def test_a_window_is_bandwidth_times_round_trip() -> None:

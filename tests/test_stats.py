@@ -14,7 +14,7 @@ import pytest
 from bench.truth import families, series, simulated
 from bench.truth.best_test import Alternative, power_bound
 from data import synthetic
-from goldens import present
+from goldens import cases, present
 from iocurve.analysis.level_changes import Drift, Levels, LevelStep, level_change, levels, segment_change
 from iocurve.foundation.units import SECOND_NS
 from iocurve.measure.scenario.caches import attained, window
@@ -38,10 +38,7 @@ from iocurve.result.stats import (
 from iocurve.result.summary import merge_latencies
 
 
-@pytest.mark.parametrize(
-    ("freedom", "quantile"),
-    [(1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (7, 2.3646), (10, 2.2281), (30, 2.0423), (1000, 1.9623)],
-)
+@cases("analysis/student_quantiles_are_those")
 def test_student_quantiles_are_those_of_the_tables(freedom: int, quantile: float) -> None:
     assert student_quantile(freedom) == pytest.approx(quantile, abs=2e-4)
 
@@ -230,10 +227,7 @@ def test_cosines_of_long_memory_have_the_variance_of_a_sum_over_all_pairs() -> N
     assert stats.fractional_model(count, order).weights[index - 1] == pytest.approx(1 / every)
 
 
-@pytest.mark.parametrize(
-    ("family", "held"),
-    [("long memory, d below 0.3", 0.9), ("drop-outs to zero", 0.93), ("two speeds", 0.9), ("Pareto service", 0.9)],
-)
+@cases("analysis/intervals_of_families_hold_where_their")
 def test_intervals_of_families_hold_where_their_events_are_seen(family: str, held: float) -> None:
     case = next(one for one in families.cases() if (one.family, one.part) == (family, "tuning"))
     assert families.held_share(case, 100, runs=6) >= held
@@ -245,13 +239,9 @@ def test_intervals_of_families_hold_where_their_events_are_seen(family: str, hel
 MS = 1_000_000
 
 
-@pytest.mark.parametrize(
-    ("count", "share", "ranks"),
-    # The first three are in tables of distribution-free intervals of the median; the others follow from the binomial.
-    [(10, 0.5, (2, 9)), (20, 0.5, (6, 15)), (50, 0.5, (18, 33)), (1, 0.5, (0, 2)), (100, 0.99, (97, 101))],
-)
-def test_ranks_are_those_of_the_binomial(count: int, share: float, ranks: tuple[int, int]) -> None:
-    assert order_ranks(count, share, 0.95) == ranks
+@cases("analysis/ranks_are_those_of_the_binomial")
+def test_ranks_are_those_of_the_binomial(count: int, share: float, ranks: list[int]) -> None:
+    assert list(order_ranks(count, share, 0.95)) == ranks
 
 
 def test_the_gaussian_takes_over_without_a_step() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import iocurve
-from goldens import cases, present
+from goldens import cases, matches, present
 from iocurve.cli import main
 from iocurve.dialects import registry
 from iocurve.foundation.errors import DialectError, PlanError
@@ -102,12 +102,7 @@ def test_points_of_turns_have_the_names_of_their_steps(tmp_path: Path) -> None:
     def titles(text: str) -> list[str]:
         return ab._titles(ab.parsed(text), "A")
 
-    assert titles(f"elbencho -d -w -F -D -t 1 -n 1 -N 1 -s 4k {tmp_path}") == [
-        "A MKDIRS",
-        "A WRITE",
-        "A RMFILES",
-        "A RMDIRS",
-    ]
+    matches("measure#points turns", titles(f"elbencho -d -w -F -D -t 1 -n 1 -N 1 -s 4k {tmp_path}"))
     assert titles(f"elbencho -w -t 1 -s 4k -i 2 {tmp_path}/f") == ["A WRITE", "A WRITE (2)"]
     assert titles("fio --ioengine=null --size=1m --name=a --name=b --stonewall") == ["A a", "A b"]
     assert titles("fio --ioengine=null --size=1m --name=a") == ["A"]

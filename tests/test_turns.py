@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from bench.truth.simulated import SHAPES, TurnNoise, capped_gain_coverage, gain_coverage, gain_verdicts
 from data import synthetic
-from goldens import cases, present
+from goldens import cases, matches, present
 from iocurve.analysis import read
 from iocurve.engine.outcome import Outcome, State
 from iocurve.engine.plan import Plan
@@ -173,19 +173,15 @@ def test_a_point_of_which_a_turn_fails_ends_and_the_others_go_on(monkeypatch: py
 def test_an_interruption_in_the_middle_of_a_turn_keeps_everything_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     first = carried_out(monkeypatch, Runs(done(100), done(200), (50, QUIET, "interrupted")), 2)
     assert (first.state, first.incomplete_reason) == ("interrupted", "point 2 of 2 (b) was cut short: interrupted")
-    assert [[turn.state for turn in point.turns] for point in first.points] == [
-        ["finished"],
-        ["finished", "interrupted"],
-    ]
+    matches("measure#interruption middle", [[turn.state for turn in point.turns] for point in first.points])
     assert [point.summary().operations for point in first.points] == [100, 250]
     assert [point.outcome.state for point in first.points] == ["interrupted", "interrupted"]
     whole = carried_out(monkeypatch, Runs(done(220), done(120)), 2, earlier=first)
     assert whole.state == "finished"
     assert [point.outcome.state for point in whole.points] == ["finished", "finished"]
-    assert [[(turn.round, turn.state) for turn in point.turns] for point in whole.points] == [
-        [(1, "finished"), (2, "finished")],
-        [(1, "finished"), (2, "interrupted"), (2, "finished")],
-    ]
+    matches(
+        "measure#interruption middle 2", [[(turn.round, turn.state) for turn in point.turns] for point in whole.points]
+    )
     assert [point.summary().operations for point in whole.points] == [220, 470]
 
 
@@ -243,10 +239,7 @@ def test_a_point_without_turns_is_measured_again_and_marked(monkeypatch: pytest.
     assert (point.repeats, point.disturbance) == (3, "other processes used 48% of the processors")
     assert campaign.result.points == (point,)
     told = synthetic.result([point])
-    assert read(told).doubts[-1] == (
-        "1 of 1 point were disturbed by other work on this machine, also when measured again: "
-        "a (other processes used 48% of the processors)."
-    )
+    matches("measure#point without", read(told).doubts[-1])
     assert told.to_records()[0]["disturbance"] == "other processes used 48% of the processors"
     assert result_table(read(told)).rows[0][-1].endswith("disturbed")
 
@@ -443,9 +436,7 @@ def test_a_bound_that_excludes_1_by_little_is_shown_to() -> None:
 def test_a_turn_without_operations_counts() -> None:
     pairs_of_five = [(0.0, 100.0), *[(100.0, 100.0)] * 4]
     assert told(*pairs_of_five).verdict_text == "cannot tell: 1 of 5 turns had no operations"
-    assert told(*((base, rate) for rate, base in pairs_of_five)).verdict_text == (
-        "cannot tell: 1 of 5 turns of the base had no operations"
-    )
+    matches("measure#turn without", told(*((base, rate) for rate, base in pairs_of_five)).verdict_text)
     # From 6 turns on the lowest and the highest ratio hold the median.
     found = told(*pairs_of_five, (100.0, 100.0))
     assert (found.value, found.low, found.high) == (1, None, 1), "a bound that is far off says nothing"
@@ -459,10 +450,7 @@ def test_a_turn_without_operations_counts() -> None:
 def test_a_turn_without_operations_is_in_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     result = carried_out(monkeypatch, Runs(*map(done, (100, 200, 200, 100, 100, 0, 200, 100))), 4)
     record = result.to_records()[1]
-    assert (record["gain_verdict"], record["gain_verdict_text"]) == (
-        "cannot tell",
-        "cannot tell: 1 of 4 turns had no operations",
-    )
+    matches("measure#turn without operations", (record["gain_verdict"], record["gain_verdict_text"]))
     (gain,) = filter(None, map(read(result).gain_text, result.points))
     assert gain == "2.00 ×, cannot tell: 1 of 4 turns had no operations"
 
@@ -494,10 +482,7 @@ def test_points_that_took_no_turns_have_a_ratio_without_an_interval() -> None:
     assert (found.low, found.high) == (None, None)
 
 
-@pytest.mark.parametrize(
-    ("members", "rounds", "correlation", "drift"),
-    [(2, 3, 0.5, 0.0), (2, 6, 0.0, 0.0), (2, 6, 0.7, 0.3), (3, 4, 0.5, 0.3), (8, 6, 0.7, 0.0), (8, 10, 0.9, 0.0)],
-)
+@cases("measure/intervals_of_gains_hold_the_truth")
 def test_intervals_of_gains_hold_the_truth(members: int, rounds: int, correlation: float, drift: float) -> None:
     """AR(1) noise over the turns of all points, and a steady drift; fixed seeds.
 

@@ -112,10 +112,7 @@ def test_latencies(nanoseconds: int, text: str) -> None:
     assert format_latency(nanoseconds) == text
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.5, "500 ms"), (1.5, "1.5 s"), (30, "30 s"), (2100, "35 min"), (3900, "1 h 5 min"), (61, "1 min 1 s")],
-)
+@cases("foundation/durations")
 def test_durations(seconds: float, text: str) -> None:
     assert format_duration(int(seconds * 1e9)) == text
 

@@ -270,11 +270,7 @@ def test_threads_are_divided_among_fsds_and_rates_by_skew(tmp_path: Path) -> Non
     assert plan
     workers = plan.plan.groups[0].workers
     assert Counter(worker.job for worker in workers) == {"f1_a": 3, "f1_b": 3, "f2_a": 2}
-    assert {worker.job: worker.rate and worker.rate.count for worker in workers} == {
-        "f1_a": 375_000,
-        "f1_b": 375_000,
-        "f2_a": 250_000,
-    }
+    matches("vdbench#threads divided", {worker.job: worker.rate and worker.rate.count for worker in workers})
     groups = {worker.job: worker.tree and worker.tree.rate_group for worker in workers}
     assert groups == {"f1_a": 0, "f1_b": 1, "f2_a": 2}
     assert plan.counted == {"read", "getattr"}
@@ -306,13 +302,7 @@ def test_anchors_are_mapped_as_luns_are(tmp_path: Path) -> None:
     assert split_anchor("nfs://h/vol") == ("nfs://h/vol", "")
 
 
-@pytest.mark.parametrize(
-    ("fwd", "rd", "expected"),
-    [
-        ("operation=copy,target=fsd2", "", "vdbench 5.04.07 itself ends it with 'zero pattern length'"),
-        ("openflags=0x8000000", "", "openflags=0x8000000"),
-    ],
-)
+@cases("vdbench/what_cannot_run_is_refused")
 def test_what_cannot_run_is_refused_by_name(tmp_path: Path, fwd: str, rd: str, expected: str) -> None:
     trees = "\nfsd=fsd2,anchor=/tmp/y,depth=2,width=2,files=3,size=10000"
     with pytest.raises(PlanError, match=expected):
@@ -328,10 +318,7 @@ def test_an_interval_has_a_rate_and_a_response_time_for_each_operation() -> None
     workers = [worker_outcome({}, intervals=[interval(0, 0, SECOND_NS, done, 4096)])]
     (only,) = rows(workers, SECOND_NS, frozenset({"read", "write"}), [Processors(3.9, 3.0, 1.0, 92.1)])
     matches("vdbench_file_runs/an_interval_has_a_rate_and_a_response_time", table.header(NOON)[1:])
-    assert table.line(NOON, only) == (
-        "10:12:43.103            1  11244  0.450   6.9 3.00  95.6  10744  0.450  500.0  0.450 41.97  1.95  43.92 "
-        "   4096   0.0  0.000   3.0  0.450   5.0  0.450   5.0  0.450   0.0  0.000"
-    )
+    matches("vdbench#interval rate", table.line(NOON, only))
     total = average([only, only], 1)
     assert total
     assert (total.label, total.rate) == ("avg_2-2", 11_244)
@@ -486,13 +473,7 @@ def test_the_sample_of_file_systems_is_vdbenchs(tmp_path: Path, monkeypatch: pyt
     assert (tree.tree.files, tree.tree.sizes[0].bytes) == (100, 128 << 10)
 
 
-@pytest.mark.parametrize(
-    ("workload", "run", "told"),
-    [
-        ("operation=read,threads=2", "", "found no file or directory that it could use: format=yes creates them"),
-        ("operation=create,threads=2", ",format=yes", "found no files to create: all exist"),
-    ],
-)
+@cases("vdbench/a_run_that_finds_nothing")
 def test_a_run_that_finds_nothing_to_do_says_so(tmp_path: Path, workload: str, run: str, told: str) -> None:
     made = prepared(tmp_path, workload, run, str(tmp_path / "tree"))
     out = io.StringIO()

@@ -82,11 +82,7 @@ def test_files_that_include_one_another_end(tmp_path: Path) -> None:
 def test_variables_come_from_the_command_line(tmp_path: Path) -> None:
     text = f"sd=sd1,lun=$lun,size=!size\n{WD}{RD}"
     assert sections(tmp_path, text, "lun=/d/x", "size=2g")[0].files.paths == ("/d/x",)
-    assert refused(tmp_path, text, "lun=/d/x", "other=1") == [
-        "1:17 '!size' is not a number; k, m, g and t stand for 1024, 1024², …",
-        "1:22 variable !size has no value",
-        "1:1 the command line sets other, but no parameter file uses $other or !other",
-    ]
+    matches("vdbench#variables come", refused(tmp_path, text, "lun=/d/x", "other=1"))
 
 
 # -- storage -----------------------------------------------------------------------------------------------------------
@@ -118,10 +114,7 @@ def test_directories_are_not_made(tmp_path: Path) -> None:
 def test_hosts_and_luns_are_mapped(tmp_path: Path) -> None:
     text = f"hd=h1,system=s1\nhd=h2,system=s2\nsd=sd1,lun=/mnt/a\nsd=sd2,lun=/dev/rdsk/c0t0,host=h2\n{WD}{RD}"
     arguments = ("--map-host", "s*=localhost", "--map-lun=/mnt=/d", "--map-lun", "h2:/dev/rdsk/*=/d/{sd}-{host}")
-    assert [section.files.paths for section in sections(tmp_path, text, *arguments)] == [
-        ("/d/a",),
-        ("/d/sd2-localhost",),
-    ]
+    matches("vdbench#hosts luns mapped", [section.files.paths for section in sections(tmp_path, text, *arguments)])
     (error,) = refused(tmp_path, text, "--map-lun", "/x=/y")
     assert error.endswith("--map-lun /x=… matches nothing in the parameter files")
 
@@ -135,10 +128,7 @@ def test_format_is_for_file_systems(tmp_path: Path, format_: str, *, is_noted: b
 
 def test_durations_that_are_no_whole_intervals_are_noted(tmp_path: Path) -> None:
     prepared = read(tmp_path, f"{SDS}{WD}rd=rd1,wd=wd1,io=max,el=10,in=3,warmup=4\nrd=rd2,wd=wd1,io=max,el=9,in=3\n")
-    assert [note.text for note in prepared.notes if note.code == "partial_interval"] == [
-        "rd=rd1: elapsed=10 is not a multiple of interval=3; vdbench itself refuses that",
-        "rd=rd1: warmup=4 is not a multiple of interval=3; vdbench itself refuses that",
-    ]
+    matches("vdbench#durations no", [note.text for note in prepared.notes if note.code == "partial_interval"])
 
 
 # -- runs --------------------------------------------------------------------------------------------------------------
@@ -169,10 +159,7 @@ def test_a_curve_is_a_maximum_and_its_percentages(tmp_path: Path) -> None:
     assert [run.curve_percent for run in runs] == [None, 10, 60, 110]
 
 
-@pytest.mark.parametrize(
-    ("most", "percent", "target"),
-    [(1810.95, 1, 20), (1810.95, 5, 90), (1810.95, 10, 190), (1810.95, 55, 1000), (1810.95, 60, 1100), (2, 10, 10)],
-)
+@cases("vdbench/targets_of_a_curve_are_rounded")
 def test_targets_of_a_curve_are_rounded_up(most: float, percent: int, target: int) -> None:
     assert curve_target(most, percent) == target
 
@@ -262,10 +249,7 @@ def test_files_that_will_be_overwritten_are_listed_together_and_a_device_by_its_
     sds = "sd=f,lun=/d/f,count=(1,4),size=1m\nsd=raw,lun=/dev/sdx\n"
     (tmp_path / "p").write_text(f"{sds}wd=wd1,sd=*,rdpct=0,xf=4k\n{RD}")
     notes, _ = check(read_command(["-f", str(tmp_path / "p")], cwd=Path("/d"), machine=machine))
-    assert [note.text for note in notes if note.code == "overwrites"] == [
-        "/dev/sdx exists already and will be overwritten",
-        "/d/f1 and 3 more files exist already and will be overwritten",
-    ]
+    matches("vdbench#files will be", [note.text for note in notes if note.code == "overwrites"])
 
 
 def test_a_file_that_may_not_be_made_is_reported_in_vdbenchs_words(tmp_path: Path) -> None:
@@ -273,13 +257,7 @@ def test_a_file_that_may_not_be_made_is_reported_in_vdbenchs_words(tmp_path: Pat
     assert [obstacle.text for obstacle in obstacles] == ["/d/a does not exist, and formatsds=no forbids creating it"]
 
 
-@pytest.mark.parametrize(
-    ("warmup", "note"),
-    [
-        ("", "without warmup= the first interval of elapsed= is not counted in averages"),
-        (",warmup=5", "warmup= runs before elapsed= and is not part of it"),
-    ],
-)
+@cases("vdbench/what_does_not_count_is_noted")
 def test_what_does_not_count_is_noted(tmp_path: Path, warmup: str, note: str) -> None:
     notes, _ = check(read(tmp_path, f"{SDS}{WD}rd=rd1,wd=wd1,io=max,el=10,in=1{warmup}\n"))
     assert [one.text for one in notes if one.code in ("ramp_added", "first_interval")] == [note]
@@ -289,10 +267,10 @@ def test_concatenated_sds_may_have_different_sizes(tmp_path: Path) -> None:
     sds = "sd=sd1,lun=/d/a,size=3g\nsd=sd2,lun=/d/b,size=1g\n"
     prepared = read(tmp_path, f"concat=yes\n{sds}wd=wd1,sd=*\nwd=wd2,sd=*,seekpct=0\nrd=rd1,wd=*,io=max,el=10,in=1\n")
     workers = prepared.resolve(prepared.runs[0]).resolution.plan.groups[0].workers
-    assert [(worker.file_select, [file.bytes >> 30 for file in worker.files]) for worker in workers] == [
-        ("by_size", [3, 1]),
-        ("sequential", [3, 1]),
-    ]
+    matches(
+        "vdbench#concatenated sds",
+        [(worker.file_select, [file.bytes >> 30 for file in worker.files]) for worker in workers],
+    )
 
 
 @cases("vdbench/openflags")
@@ -365,10 +343,10 @@ def test_hosts_may_be_defined_by_host_and_an_sd_is_used_where_it_is(tmp_path: Pa
     )
     made = read(tmp_path, text)
     placements = made.resolve(made.runs[0]).built.placements
-    assert [(placement.workload.name, placement.storage[0].name, placement.host) for placement in placements] == [
-        ("wd0", "sd0", "h0"),
-        ("wd1", "sd1", "h1"),
-    ]
+    matches(
+        "vdbench#hosts may be",
+        [(placement.workload.name, placement.storage[0].name, placement.host) for placement in placements],
+    )
 
 
 def test_shares_of_sizes_that_were_measured_are_kept(tmp_path: Path) -> None:

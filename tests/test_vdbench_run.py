@@ -85,18 +85,9 @@ def test_an_interval_is_a_line_in_vdbenchs_columns() -> None:
     ]
     (only,) = rows(workers, SECOND_NS, TRANSFERS, [Processors(3.9, 3.0, 1.0, 92.1)])
     upper, lower = STORAGE.header(NOON)
-    assert upper == (
-        "Dec 02, 2016  interval        i/o   MB/sec   bytes   read     resp     read    write     resp"
-        "     resp queue  cpu%  cpu%"
-    )
-    assert lower == (
-        "                             rate  1024**2     i/o    pct     time     resp     resp      max"
-        "   stddev depth sys+u   sys"
-    )
-    assert STORAGE.line(NOON, only) == (
-        "10:12:43.103         1    2500.00   156.25   65536  80.00    0.450    0.450    0.450    2.800"
-        "    0.120   1.1   6.9   3.0"
-    )
+    matches("vdbench#interval line", upper)
+    matches("vdbench#interval line vdbenchs", lower)
+    matches("vdbench#interval line vdbenchs 3", STORAGE.line(NOON, only))
 
 
 def test_the_average_leaves_the_first_intervals_out() -> None:
@@ -146,11 +137,7 @@ def test_each_sd_is_formatted_once_before_the_first_run_that_uses_it(tmp_path: P
     runs = "rd=default,wd=wd1,io=max,el=4,in=1\nrd=rd1,sd=sd2\nrd=rd2,sd=sd*\nrd=rd3,sd=sd*\n"
     printed(tmp_path, runs, engine, text=f"formatsds=yes\n{FILE}")
     workers = [plan.groups[0].workers for plan in engine.plans]
-    assert [[file.layout for worker in group for file in worker.files] for group in workers] == [
-        ["recreate"],
-        ["recreate", "fill"],
-        ["fill", "fill"],
-    ]
+    matches("vdbench#sd formatted", [[file.layout for worker in group for file in worker.files] for group in workers])
 
 
 def test_the_directory_has_the_files_that_scripts_look_for(tmp_path: Path) -> None:
@@ -164,17 +151,15 @@ def test_the_directory_has_the_files_that_scripts_look_for(tmp_path: Path) -> No
     ]
     summary = (output / "summary.html").read_text().splitlines()
     assert summary[0] == "<title>Vdbench output/summary.html</title><pre>"
-    assert (
-        summary[1] == "Vdbench summary report, created 10:12:43 Dec 02 2016 UTC (10:12:43 Dec 02 2016 UTC) by iocurve"
-    )
+    matches("vdbench#directory files", summary[1])
     averages = [line.split() for line in summary if "avg" in line]
     assert [words[1:7] for words in averages] == [["avg_2-4", "800.00", "3.12", "4096", "75.00", "0.450"]] * 2
     starts = [line for line in summary if "Starting RD=" in line]
     assert starts[1].endswith("Starting RD=rd1; I/O rate: Uncontrolled MAX; elapsed=4; For loops: threads=2</b></i>")
-    assert [line.split()[1] for line in (output / "totals.html").read_text().splitlines() if "avg" in line] == [
-        "avg_2-4",
-        "avg_2-4",
-    ]
+    matches(
+        "vdbench#directory files scripts",
+        [line.split()[1] for line in (output / "totals.html").read_text().splitlines() if "avg" in line],
+    )
     log = (output / "logfile.html").read_text().splitlines()
     assert [words[1] for words in map(str.split, log) if len(words) == 14] == [*"1234", "avg_2-4"] * 2
     ended = f"10:12:43.103 Vdbench execution completed successfully. Output directory: {output}"

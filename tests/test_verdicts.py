@@ -8,7 +8,7 @@ import pytest
 
 from data import synthetic
 from data.synthetic import capped, kind, outcome, plan, result, worker_outcome, worker_plan
-from goldens import cases, present
+from goldens import cases, matches, present
 from iocurve.analysis.fingerprints import Response, connection_verdict
 from iocurve.analysis.level_changes import levels
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, next_steps
@@ -219,9 +219,7 @@ def test_a_load_that_waits_for_a_processor_is_held_up_by_others() -> None:
     starved = used(own_share=0.1, others_share=0.85, steal_share=0.04, thread_delay_share=0.6)
     found = present(limit_of(point(10, machine=starved), NFS))
     assert (found.code, found.confidence) == ("cpu_contention", "likely")
-    assert found.text == (
-        "others hold the processors: a thread of the load was ready and waited for one for 60% of the time"
-    )
+    matches("analysis#load waits processor", found.text)
     assert found.evidence[0] == "of 2 processors: the load 10%, the target 0%, others 85%, other guests of the host 4%"
 
 
@@ -357,10 +355,7 @@ def connected(retransmits: int, window_ns: int) -> Point:
 
 def test_what_the_kernel_says_of_connections_is_evidence() -> None:
     found = present(verdict_of(connected(30, 630_000_000), NFS))
-    assert found.evidence[-2:] == (
-        "TCP: round trip 200 µs, 30 segments sent again (0.06%)",
-        "TCP: the receiver's window held the sender back for 63% of the time in which it had data to send",
-    )
+    matches("analysis#what kernel says", found.evidence[-2:])
 
 
 @pytest.mark.parametrize(("retransmits", "code"), [(30, "connection_throughput"), (3000, "tcp_congestion")])

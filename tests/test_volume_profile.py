@@ -136,21 +136,7 @@ def test_limits_of_one_kind_that_the_limit_of_both_keeps_are_left_out() -> None:
     assert facts.value("throughput_bytes_per_s") == 450 * MIB
 
 
-@pytest.mark.parametrize(
-    ("groups", "files", "available"),
-    [
-        ("0::/a/b\n", {"a/b/memory.max": 4 * GIB, "a/b/memory.current": GIB}, 3 * GIB),
-        ("0::/a/b\n", {"a/memory.max": 2 * GIB, "a/memory.current": GIB, "a/b/memory.max": "max"}, GIB),
-        (
-            "0::/gone\n",
-            {"memory.max": GIB, "memory.current": GIB, "memory.stat": f"anon 1\ninactive_file {MIB}\n"},
-            MIB,
-        ),
-        ("3:cpu:/\n4:memory:/c\n", {"memory/c/memory.limit_in_bytes": GIB, "memory/c/memory.usage_in_bytes": 0}, GIB),
-        ("4:memory:/c\n", {"memory/c/memory.limit_in_bytes": 1 << 62, "memory/c/memory.usage_in_bytes": 5}, 8 * GIB),
-        ("", {}, 8 * GIB),
-    ],
-)
+@cases("volume/control_groups")
 def test_a_control_group_bounds_the_memory_of_files(
     groups: str, files: dict[str, object], available: int, tmp_path: Path
 ) -> None:

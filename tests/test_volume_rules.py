@@ -7,11 +7,13 @@ import socket
 import stat
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bench.servers import IOCURVE
 from bench.servers import volume as serve
+from goldens import cases, matches
 from iocurve.foundation.errors import DialectError
 from iocurve.targets import target as targets
 from iocurve.targets.target import VolumeTarget
@@ -41,18 +43,9 @@ def write_to(url: str) -> subprocess.CompletedProcess[str]:
     return iocurve("fio", *options)
 
 
-@pytest.mark.parametrize(
-    ("text", "rule"),
-    [
-        ("10.1.2.3", ClientRule(network="10.1.2.3/32")),
-        ("10.1.2.3/16", ClientRule(network="10.1.0.0/16")),
-        ("10.1.0.0/16:ro", ClientRule(network="10.1.0.0/16", read_only=True)),
-        ("fd00::/8:ro", ClientRule(network="fd00::/8", read_only=True)),
-        ("::1", ClientRule(network="::1/128")),
-    ],
-)
-def test_clients_are_addresses_and_networks(text: str, rule: ClientRule) -> None:
-    assert parse_client(text) == rule
+@cases("volume/clients")
+def test_clients_are_addresses_and_networks(text: str, rule: dict[str, Any]) -> None:
+    assert parse_client(text) == ClientRule(**rule)
 
 
 @pytest.mark.parametrize("text", ["", "10.1.0.0/33", "host", "10.1.0.0/16:rx", ":ro", "10.1"])
@@ -135,11 +128,7 @@ def test_the_announcement_names_those_who_may_come(tmp_path: Path) -> None:
     assert all(("nconnect=8" in line) == ("mount -t nfs" in line) for line in lines)
     azure = list(greeting(volume_of([ExportSpec(profile="azure-files-v1")], {}), 2049))
     mounts = [line.partition(": ")[2] for line in azure if "mount -t nfs" in line]
-    assert mounts == [
-        "sudo mount -t nfs -o vers=3,proto=tcp,port=2049,mountport=2049,nolock,nconnect=4,nosuid,nodev "
-        "127.0.0.1:/vol /mnt",
-        "sudo mount -t nfs -o vers=4.1,proto=tcp,port=2049,nconnect=4,nosuid,nodev 127.0.0.1:/vol /mnt",
-    ]
+    matches("volume#announcement names", mounts)
     tmp_path.chmod(0o700)
     foreign = ExportSpec(store=str(tmp_path), anonuid=os.getuid() + 1, anongid=os.getgid() + 1)
     closed = volume_of([foreign], {})
@@ -147,10 +136,7 @@ def test_the_announcement_names_those_who_may_come(tmp_path: Path) -> None:
     assert not any("warning" in line for line in greeting(volume_of([foreign.replace(anonuid=os.getuid())], {}), 2049))
 
 
-@pytest.mark.parametrize(
-    ("address", "host"),
-    [("10.1.2.3", "10.1.2.3"), ("127.0.0.1", "127.0.0.1"), ("fd00::5", "[fd00::5]"), ("::1", "[::1]")],
-)
+@cases("volume/the_announced_host_is_as_urls")
 def test_the_announced_host_is_as_urls_write_it(address: str, host: str) -> None:
     assert reachable_host(address) == host
 
