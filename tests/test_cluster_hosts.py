@@ -14,7 +14,7 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -58,6 +58,18 @@ def test_a_file_of_hosts_is_as_mpi_has_it(tmp_path: Path) -> None:
     assert parse_hosts(str(file)) == parse_hosts(f"@{file}") == expected
 
 
+def test_a_file_of_hosts_is_an_inventory_of_ansible(tmp_path: Path) -> None:
+    file = tmp_path / "hosts.ini"
+    file.write_text(
+        "vm0\n[load]\nvm[08:09]\nvm1 ansible_host=10.0.0.1 ansible_port=2222 ; first\n"
+        "[load:vars]\nansible_user = ubuntu\n[spare]\nvm1 ansible_user=me\n[sites:children]\nload\n",
+        encoding="utf-8",
+    )
+    expected = {Host("vm0"), Host("vm08", "ubuntu"), Host("vm09", "ubuntu"), Host("10.0.0.1", "me", 2222)}
+    assert set(parse_hosts(str(file))) == expected
+    assert len(parse_hosts(str(file))) == len(expected)
+
+
 @cases("cluster/refused_lists")
 def test_a_list_that_is_none_is_refused_with_its_part(text: str, error: str) -> None:
     with pytest.raises(PlanError, match=error.replace("[", r"\[")):
@@ -93,6 +105,9 @@ def test_a_keeper_starts_its_node_again_and_leaves_nothing(tmp_path: Path) -> No
             "ray/__init__.py": "",
             "ray/scripts/__init__.py": "",
             "ray/scripts/scripts.py": node,
+            "ray/_raylet.py": "persist_port = None",
+            "ray/_private/__init__.py": "",
+            "ray/_private/services.py": "start_ray_process = None",
         }.items():
             entry = tarfile.TarInfo(name)
             entry.size = len(text)
@@ -300,7 +315,7 @@ def test_a_cluster_whose_program_was_killed_is_ended_by_the_next(
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as daemon:
         kept = StartedCluster(str(tmp_path / "kept"), owner=Process.this())
         kept.adopt(daemon.pid, "ray")
-        with pytest.raises(RunError, match="a cluster is up"):
+        with pytest.raises(RunError, match="has a cluster with --hosts; one runs at a time"):
             StartedCluster.made()
         kept.owner = Process(os.uname().nodename, os.getpid(), 1)
         kept.keep()
@@ -308,6 +323,88 @@ def test_a_cluster_whose_program_was_killed_is_ended_by_the_next(
         assert daemon.wait(10) == -signal.SIGTERM
     assert StartedCluster.known() is None
     shutil.rmtree(made.directory)
+
+
+OWNER = """
+import os, subprocess, sys
+from iocurve.cluster import hosts
+from iocurve.cluster.started import StartedCluster
+from iocurve.machine.processes import Process
+
+class Connection:
+    class host: name = "vm1"
+    class input:
+        fileno = lambda: int(sys.argv[2])
+
+cluster = StartedCluster(sys.argv[1], owner=Process.this())
+cluster.adopt(subprocess.Popen(["sleep", "600"], start_new_session=True).pid, "ray")
+starting = hosts._Starting(cluster, print, False)
+starting._connections = [Connection]
+starting.hold()
+os.close(int(sys.argv[2]))
+print(*(one.pid for one in cluster.processes), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.slow
+def test_the_hosts_of_a_program_that_is_killed_get_no_lease_and_its_cluster_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "cluster").mkdir()
+    reading, writing = os.pipe()
+    pipe = subprocess.PIPE
+    words = [sys.executable, "-c", OWNER, str(tmp_path / "cluster"), str(writing)]
+    with (
+        subprocess.Popen(words, stdin=pipe, stdout=pipe, pass_fds=[writing]) as owner,
+        os.fdopen(reading, "rb") as received,
+    ):
+        os.close(writing)
+        assert owner.stdout is not None
+        daemon, holder = map(int, owner.stdout.readline().split())
+        assert [json.loads(received.readline()) for _ in range(2)] == [{"lease": hosts.LEASE_S}] * 2
+        assert StartedCluster.known() is not None
+        owner.kill()
+        assert set(received.read().splitlines()) <= {b'{"lease": 30}'}, "the host sees the end of its input"
+    for _ in range(600):
+        if start_ticks(daemon) is None and start_ticks(holder) is None:
+            break
+        time.sleep(0.1)
+    assert (start_ticks(daemon), start_ticks(holder), StartedCluster.known()) == (None, None, None)
+    assert not (tmp_path / "cluster").exists()
+
+
+@pytest.mark.slow
+def test_a_keeper_ends_when_its_lease_is_not_renewed(tmp_path: Path) -> None:
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+    words = [sys.executable, keeper.__file__]
+    with subprocess.Popen(words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b'{"key": "packages-1"}\n{"lease": 0.1}\n')
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["has"] is False
+        (own,) = [one for one in _open_files(process.pid) if one.name.startswith(keeper.PREFIX)]
+        assert process.wait(60) == 128 + signal.SIGTERM
+    assert not own.exists()
+
+
+def test_a_keeper_removes_what_a_killed_one_has_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(keeper, "PLACE_MAX", 1000)
+    there = {name: tmp_path / f"{keeper.PREFIX}{name}" for name in ("killed", "fresh")}
+    for directory in there.values():
+        directory.mkdir()
+    running, late = keeper.Keeper(), keeper.Keeper()
+    for old in (there["killed"], running.directory):
+        os.utime(old, (0, 0))
+    late.remove_left()
+    assert {path.name for path in tmp_path.iterdir()} == {
+        Path(running.directory).name,
+        Path(late.directory).name,
+        there["fresh"].name,
+    }
 
 
 @pytest.mark.parametrize("source", ["archive", "uv"])
@@ -404,14 +501,19 @@ def test_one_machine_under_two_names_is_told(tmp_path: Path, monkeypatch: pytest
     assert StartedCluster.known() is None
 
 
-def test_a_host_that_does_not_join_in_time_is_started_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosts, "JOIN_S", 0.2)
+def _not_joined(
+    monkeypatch: pytest.MonkeyPatch, count: int, joins: Callable[[list[object]], set[str]], seconds: float = 0.2
+) -> tuple[dict[Host, HostError], list[str], list[object]]:
+    """The hosts that do not join, what is told of each, and what is sent to all; ``joins`` takes what was sent."""
+    monkeypatch.setattr(hosts, "JOIN_S", seconds)
     sent: list[object] = []
     told: list[str] = []
-    joins = False
 
     class Waiting:
-        host = Host("vm1")
+        process = subprocess.Popen(["sleep", "60"])
+
+        def __init__(self, number: int) -> None:
+            self.host = Host(f"vm{number}")
 
         def next_reply(self, _: object) -> None:
             """The keeper says nothing."""
@@ -423,21 +525,44 @@ def test_a_host_that_does_not_join_in_time_is_started_once_more(monkeypatch: pyt
         address = "10.0.0.9:6379"
 
         def joined(self) -> set[str]:
-            return {"10.0.0.1"} if sent and joins else set()
+            return joins(sent)
 
-    def not_joined() -> dict[Host, HostError]:
-        sent.clear()
-        starting = hosts._Starting(StartedCluster("/nowhere"), lambda _, text: told.append(text), False)
-        monkeypatch.setattr(starting, "_cluster", Cluster())
-        monkeypatch.setattr(starting, "_connections", [Waiting()])
-        monkeypatch.setattr(starting, "_greetings", {Host("vm1"): Greeting("x86_64", ["", "", "10.0.0.1", "22"])})
-        return starting._not_joined()
+    waiting = [Waiting(number) for number in range(count)]
+    starting = hosts._Starting(StartedCluster("/nowhere"), lambda _, text: told.append(text), False)
+    monkeypatch.setattr(starting, "_cluster", Cluster())
+    monkeypatch.setattr(starting, "_connections", waiting)
+    greetings = {one.host: Greeting("x86_64", ["", "", one.host.name, "22"]) for one in waiting}
+    monkeypatch.setattr(starting, "_greetings", greetings)
+    try:
+        return starting._not_joined(lambda one: sent.append(one.host.name)), told, sent
+    finally:
+        Waiting.process.kill()
+        Waiting.process.wait()
 
-    assert "started twice" in str(not_joined()[Host("vm1")])
-    assert sent == [{"again": True}]
-    joins = True
-    assert not_joined() == {}
-    assert told == ["has not joined within 0.2 s and is started once more"] * 2 + ["has joined"]
+
+def test_a_host_that_does_not_join_in_time_is_started_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    again = "has not joined within 0.2 s and is started once more"
+    failed, told, sent = _not_joined(monkeypatch, 1, lambda _: set())
+    assert "started twice" in str(failed[Host("vm0")])
+    assert (told, sent) == ([again], ["vm0", {"again": True}])
+    failed, told, _ = _not_joined(monkeypatch, 1, lambda sent: {"vm0"} if len(sent) > 1 else set())
+    assert (failed, told) == ({}, [again, "has joined"])
+
+
+def test_hosts_join_in_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    most = 0
+    gone: set[str] = set()
+
+    def joins(sent: list[object]) -> set[str]:
+        nonlocal most
+        there = [str(one) for one in sent if str(one) not in gone]
+        most = max(most, len(there))
+        gone.update(there[:1])
+        return gone
+
+    failed, told, _ = _not_joined(monkeypatch, 20, joins, seconds=60)
+    assert (failed, told) == ({}, ["has joined"] * 20)
+    assert most == hosts.JOINING_MAX
 
 
 def test_a_host_without_python_and_uv_is_named_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

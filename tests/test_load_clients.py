@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -322,6 +323,46 @@ def test_the_local_files_make_the_result_whole_when_all_clients_were_lost(
     assert [client.state for client in again.clients] == ["merged", "merged"]
     assert again.outcome.state == "finished"
     assert again.summary().operations == sum(again.of_client(client).operations for client in (0, 1)) > 0
+
+
+def test_local_files_make_a_result_where_the_program_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(LocalLink, "abandon", lambda _link: None)
+    links = [LocalLink("one"), LocalLink("two")]
+    for link in links:
+        link.cut_after = 3
+    with group_of(links) as group:
+        local.measure(replicated(lasting(600 * MILLISECOND_NS), 2), machines=group)
+        for link in links:
+            assert link.ended.wait(60)
+    whole, cut = (Journal.read(path) for path in journals(tmp_path))
+    assert whole.end is not None
+    lines = cut.path.read_bytes().splitlines(keepends=True)
+    # A client that was killed has no last record.
+    cut.path.write_bytes(b"".join(lines[:-1]) + lines[-1][:10])
+    with (tmp_path / "state/iocurve/clients/running-0.jsonl").open("wb") as running:
+        fcntl.flock(running, fcntl.LOCK_EX)
+        running.write(b"{")
+        running.flush()
+        monkeypatch.setattr(ClusterOptions, "machines", lambda _: group_of([LocalLink("vm1")]))
+        assert run(["result", "recover", "--hosts", "vm1", "--out", str(tmp_path / "out")]) == 1
+    result = Result.read(tmp_path / "out/result.json")
+    assert result.state == "failed"
+    assert "the program of the run was killed; 2 local files" in (result.incomplete_reason or "")
+    (point,) = result.points
+    assert [client.state for client in point.clients] == ["interrupted", "interrupted"]
+    assert [str(client.reason).partition(" after ")[0] for client in point.clients] == [
+        "stopped when it heard no more of its program",
+        "was killed",
+    ]
+    measured = sum(kind.operations for one in cut.intervals if not one.ramp for kind in one.operations.values())
+    assert point.of_client(1).operations == measured > 0
+    ended = sum(kind.operations for one in whole.end.outcome.workers for kind in one.operations.values())
+    assert point.of_client(0).operations == ended > 0
+    assert [path.name for path in journals(tmp_path)] == ["running-0.jsonl"], "a run that goes on keeps its file"
+    assert (tmp_path / "out/report.html").exists()
+    capsys.readouterr()
 
 
 def test_a_local_file_that_was_cut_off_is_kept_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

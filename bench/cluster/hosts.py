@@ -80,6 +80,11 @@ class Host:
         return ["ip", "netns", "exec", self._namespace, *unshare, "sh", "-ec", setup]
 
     @property
+    def pid(self) -> int:
+        """Its first process, by the number on this machine; 0 once it was killed."""
+        return self._pid if self._init else 0
+
+    @property
     def prefix(self) -> tuple[str, ...]:
         """Comes before a command that is to run on the host."""
         own = {"HOME": self.home, "XDG_STATE_HOME": self.home / "state", "XDG_RUNTIME_DIR": self.home / "run"}

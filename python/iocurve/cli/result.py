@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from dataclasses import replace
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,7 @@ from iocurve.cli.exits import status
 from iocurve.cli.machines import SSH, ClusterOptions
 from iocurve.foundation.errors import Diagnostic, DialectError, ResultError, RunError
 from iocurve.foundation.units import counted, format_duration
+from iocurve.measure.machines import Machines
 from iocurve.report import page
 from iocurve.result.course import coarser
 from iocurve.result.document import RESULT_NAME, Result, make_writable
@@ -39,23 +41,41 @@ app = App(
 Every = Annotated[TimeNs, Parameter(validator=validators.Number(gt=0))]
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class KeptFiles:
+    """The machines that have local files of load clients."""
+
+    on: str | None = None
+    """The cluster whose machines have the files: auto for the one that this machine belongs to, or HOST:PORT of its
+    head. Default: auto."""
+    hosts: str | None = None
+    """The hosts that have the files, as they were given to the run: vm1,vm2, or vm[1-12], or a file with such lists."""
+    ssh: str = SSH
+    """The program that reaches the hosts, with options, such as 'ssh -F vms.conf'."""
+    remote_dir: str = ""
+    """The --remote-dir of the run."""
+    tls: Flag = False
+    """With --hosts, encrypt the connections between the machines."""
+    allow_missing: Flag = False
+    """Fetch from the machines that can be reached."""
+
+    def machines(self) -> AbstractContextManager[Machines]:
+        """The machines while the context lasts. Raises ``RunError`` and ``PlanError``."""
+        options = {field.name: getattr(self, field.name) for field in fields(self)}
+        options["on"] = self.on if self.on or self.hosts else "auto"
+        return ClusterOptions(**options).machines()
+
+
+KEPT_FILES = KeptFiles()
+
+
 @app.command(
     name="merge",
     usage=usage("result merge", "RESULT [FILES...]"),
     help_epilogue=example("iocurve result merge iocurve-report --hosts vm[1-12]"),
 )
-def merge_records(
-    result: Path,
-    files: tuple[Path, ...] = (),
-    /,
-    *,
-    on: str | None = None,
-    hosts: str | None = None,
-    ssh: str = SSH,
-    remote_dir: str = "",
-    tls: Flag = False,
-    allow_missing: Flag = False,
-) -> int:
+def merge_records(result: Path, files: tuple[Path, ...] = (), /, *, kept: KeptFiles = KEPT_FILES) -> int:
     """Add the local files of load clients that were lost to a result, and write its report again.
 
     Without files they are fetched from the machines that --on or --hosts gives, and removed there. A client that ran to
@@ -67,43 +87,56 @@ def merge_records(
         A result.json, or its directory.
     files
         Local files of clients. The result has the path of each lost client's file (journal).
-    on
-        The cluster whose machines have the files: auto for the one that this machine belongs to, or HOST:PORT of its
-        head. Default: auto.
-    hosts
-        The hosts that have the files, as they were given to the run: vm1,vm2, or vm[1-12], or a file with such lists.
-    ssh
-        The program that reaches the hosts, with options, such as 'ssh -F vms.conf'.
-    remote_dir
-        The --remote-dir of the run.
-    tls
-        With --hosts, encrypt the connections between the machines.
-    allow_missing
-        Fetch from the machines that can be reached.
     """
-    cluster = ClusterOptions(on=on, hosts=hosts, ssh=ssh, remote_dir=remote_dir, tls=tls, allow_missing=allow_missing)
     from iocurve.measure.journals import Journal, merged
 
     source = result / RESULT_NAME if result.is_dir() else result
     found = Result.read(source)
     if files:
-        refuse("this reaches machines that have the files; leave out the files, or this", cluster)
+        refuse("this reaches machines that have the files; leave out the files, or this", kept)
         changed = merged(found, [Journal.read(file) for file in files])
         _write_merged(changed, source)
     else:
-        changed = _merge_fetched(found, source, cluster if on or hosts else replace(cluster, on="auto"))
+        changed = _merge_fetched(found, source, kept)
     show_tables(changed)
     return status(changed)
 
 
-def _merge_fetched(found: Result, source: Path, cluster: ClusterOptions) -> Result:
+@app.command(name="recover", help_epilogue=example("iocurve result recover --hosts vm[1-12] --out recovered"))
+def recover_result(*, out: Path = OUT, kept: KeptFiles = KEPT_FILES) -> int:
+    """Make a result of a run whose program was killed, from the local files of its load clients.
+
+    The files are fetched from the machines that --on or --hosts gives, and removed there. Each run that left files is
+    a point, with what its clients had measured; the exit status is 1, as the run is incomplete.
+
+    Parameters
+    ----------
+    out
+        Directory for result.json, points.csv and report.html.
+    """
+    from iocurve.measure.journals import recovered
+
+    make_writable(out)
+    with kept.machines() as machines:
+        found = machines.all_kept()
+        if not found:
+            raise RunError("no machine has a local file of a run that has ended")
+        result = recovered(found)
+        _write_merged(result, out / RESULT_NAME)
+        for run, client in {(one.run, one.client) for point in result.points for one in point.clients}:
+            machines.forget_kept(run, client)
+    show_tables(result)
+    return status(result)
+
+
+def _merge_fetched(found: Result, source: Path, files: KeptFiles) -> Result:
     """Adds the files that machines have, writes the result, then removes the files there. Raises ``RunError``."""
     from iocurve.measure.journals import lost, merged, parsed
 
     wanted = lost(found)
     if not wanted:
         raise RunError(f"{source} lacks the records of no load client")
-    with cluster.machines() as machines:
+    with files.machines() as machines:
         kept = [(client, machines.kept(client.run, client.client)) for client in wanted]
         there = [(client, text) for client, text in kept if text is not None]
         if not there:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,15 @@ from iocurve.foundation.errors import Diagnostic, PlanError
 
 _Json = dict[str, Any]
 HOSTS_MAX = 10_000
+_ANSIBLE_RANGE = re.compile(r"\[(\d+):(\d+)\]")
 _RANGE = re.compile(r"\[([^\[\]]*)\]")
 _HOST = re.compile(r"(?:(?P<user>[\w.+-]+)@)?(?P<name>\[[0-9A-Fa-f:.%\w]+\]|[\w.-]+)(?::(?P<port>\d+))?", re.ASCII)
 # Between the brackets of a range a comma divides numbers, elsewhere hosts.
 _ITEM = re.compile(r"(?:\[[^\]]*\]|[^,\s\[])+")
+
+
+# [fd00::1] is a host.
+_GROUP = re.compile(r"^\[(?P<name>[A-Za-z_][\w.-]*)(?::(?P<part>vars|children|hosts))?\]\s*$", re.MULTILINE)
 
 
 class Host(msgspec.Struct, frozen=True):
@@ -67,7 +73,7 @@ def _head_of(head: _Json) -> str | None:
 def parse_hosts(text: str) -> tuple[Host, ...]:
     """The hosts of ``vm1,root@vm2:2222``, of ``vm[1-12]`` as Slurm writes it, or of a file with such lists.
 
-    A file may also have the JSON that a cloud's tool prints (``_inventory``).
+    A file may also have the JSON that a cloud's tool prints (``_inventory``), or be an inventory of Ansible (INI).
 
     A line of a file may end in ``slots=4``, ``max_slots=4`` (Open MPI) or a comment that starts with ``#``; a hostname
     with ``:4`` as MPICH writes it would be a port, so its number is refused below 22.
@@ -82,7 +88,9 @@ def parse_hosts(text: str) -> tuple[Host, ...]:
         reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
         raise PlanError([Diagnostic(f"--hosts {text}: the file cannot be read: {reason}")]) from None
     hosts: list[Host] = []
-    if is_file and content.lstrip().startswith(("{", "[")):
+    if is_file and _GROUP.search(content):
+        hosts += _ansible(_groups(content, f"--hosts {path}"))
+    elif is_file and content.lstrip().startswith(("{", "[")):
         hosts += _inventory(content, f"--hosts {path}")
     else:
         for number, line in enumerate(content.splitlines() if is_file else [content], 1):
@@ -181,6 +189,33 @@ def _aws(machines: Sequence[_Json], where: str) -> Iterator[Host]:
         if state != "running":
             raise _not_running(where, machine["InstanceId"], state)
         yield Host(machine["PrivateIpAddress"])
+
+
+def _groups(content: str, where: str) -> _Json:
+    """An inventory of Ansible in its INI form, as ``ansible-inventory --list`` prints it."""
+    found: _Json = {"_meta": {"hostvars": {}}}
+    own: dict[str, dict[str, str]] = found["_meta"]["hostvars"]
+    of_groups: dict[str, dict[str, str]] = {"all": {}, "ungrouped": {}}
+    group, part = "ungrouped", None
+    for line in (text.partition("#")[0].partition(";")[0].strip() for text in content.splitlines()):
+        if header := _GROUP.fullmatch(line):
+            group, part = header["name"], header["part"]
+            of_groups.setdefault(group, {})
+        elif line and part == "vars":
+            name, _, value = line.partition("=")
+            of_groups[group][name.strip()] = value.strip()
+        elif line and part != "children":
+            item, *words = shlex.split(line)
+            variables = dict(word.partition("=")[::2] for word in words)
+            for name in _expanded(_ANSIBLE_RANGE.sub(r"[\1-\2]", item), where):
+                found.setdefault(group, {"hosts": []})["hosts"].append(name)
+                own[name] = own.get(name, {}) | variables
+    for name, variables in own.items():
+        groups = [key for key, value in found.items() if name in value.get("hosts", ())]
+        own[name] = (
+            of_groups["all"] | {key: value for each in groups for key, value in of_groups[each].items()} | variables
+        )
+    return found
 
 
 def _ansible(found: _Json) -> list[Host]:

@@ -9,6 +9,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -35,6 +36,8 @@ GREET_S = 30
 """Time from the start of ssh in which the keeper must answer."""
 CARRY_S = 600
 JOIN_S = 120
+JOINING_MAX = 8
+"""Hosts that join at once: each start of a node takes seconds of a processor, where hosts share one."""
 STARTS = 3
 """A node that has ended so often before it joined will not join."""
 POLL_S = 0.1
@@ -80,6 +83,26 @@ REMEDIES = {
     "failed to map segment": "--remote-dir DIR: a directory from which the host runs programs",
 }
 """Advice by a part of the last line that ssh prints."""
+LEASE_S = 30
+"""A host whose lease was not renewed for this long ends its node. The load client there stops by itself then."""
+HOLD = f"""
+import os, sys, time
+owner, directory, *inputs = sys.argv[1:]
+inputs = list(map(int, inputs))
+while owner == "0" or os.getppid() == int(owner):
+    for one in inputs:
+        try:
+            os.set_blocking(one, False)
+            os.write(one, b'{{"lease": {LEASE_S}}}\\n')
+        except OSError:
+            pass
+    time.sleep({LEASE_S} / 15)
+for one in inputs:
+    os.close(one)
+ended = "import sys; from iocurve.cluster.started import StartedCluster; StartedCluster.end_left(sys.argv[1])"
+os.execv(sys.executable, [sys.executable, "-c", ended, directory])
+"""
+"""Renews leases while the owner runs; when the owner was killed, ends what is left of its cluster."""
 ANOTHER_DIRECTORY = "--remote-dir DIR names another directory of the host"
 ALLOW_MISSING = "\n--allow-missing goes on without them"
 Report = Callable[[Host, str], None]
@@ -155,7 +178,7 @@ class Connection:
             self.input.write(msgspec.json.encode(message) + b"\n")
             self.input.flush()
         except OSError:
-            raise HostError(self._why_ended()) from None
+            raise HostError(self.why_ended()) from None
 
     def answer(self, seconds: float, kind: type[T]) -> T:
         """The next line of the keeper. Raises ``HostError`` after that time, and if the connection ends."""
@@ -165,7 +188,7 @@ class Connection:
             if reply is not None:
                 return reply
             if self.process.poll() is not None:
-                raise HostError(self._why_ended())
+                raise HostError(self.why_ended())
             if time.monotonic() > until:
                 raise HostError(f"no answer for {seconds:g} s")
             time.sleep(POLL_S)
@@ -192,7 +215,8 @@ class Connection:
         self._read += len(line)
         return line
 
-    def _why_ended(self) -> str:
+    def why_ended(self) -> str:
+        """The last line of ssh, with advice where there is some."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(1)
         lines = [line.strip() for line in self._errors.read_text(errors="replace").splitlines() if line.strip()]
@@ -222,7 +246,7 @@ class Connection:
                 shutil.copyfileobj(content, self.input, 1 << 20)
             self.input.flush()
         except OSError:
-            raise HostError(self._why_ended()) from None
+            raise HostError(self.why_ended()) from None
 
 
 def remote_command(directory: str = "") -> str:
@@ -253,9 +277,8 @@ def started(
     remote_dir: str = "",
 ) -> Iterator[tuple[StartedCluster, tuple[str, ...]]]:
     """A cluster on these hosts while the context lasts, and the hosts that take no part. Raises ``RunError``."""
-    cluster, missing, _ = up(hosts, ssh, report, allow_missing=allow_missing, tls=tls, remote_dir=remote_dir)
-    cluster.owner = Process.this()
-    cluster.keep()
+    own = Process.this()
+    cluster, missing, _ = up(hosts, ssh, report, own, allow_missing=allow_missing, tls=tls, remote_dir=remote_dir)
     try:
         yield cluster, missing
     finally:
@@ -266,6 +289,7 @@ def up(
     hosts: Sequence[Host],
     ssh: str,
     report: Report,
+    owner: Process | None = None,
     *,
     allow_missing: bool = False,
     tls: bool = False,
@@ -273,11 +297,12 @@ def up(
 ) -> tuple[StartedCluster, tuple[str, ...], dict[str, float]]:
     """Starts a load client on every host, and the head here. Raises ``RunError`` with a line for each failing host.
 
+    The cluster ends with its ``owner``; without one it stays until it is taken down.
     With ``allow_missing`` the hosts that can take part suffice. ``remote_dir`` is the directory of the hosts for
     packages and files of the nodes; empty: their caches and temporary directories. Gives the cluster, the hosts that
     take no part with the cause of each, and the seconds of each step.
     """
-    cluster = StartedCluster.made()
+    cluster = StartedCluster.made(owner)
     starting = _Starting(cluster, report, allow_missing)
     try:
         with ray_options.applied(cluster.environment()), nodes.messages_kept():
@@ -286,13 +311,25 @@ def up(
                 starting.make_certificate()
                 os.environ.update(cluster.environment())
             starting.start_head()
-            starting.start_nodes()
             starting.hold()
+            starting.start_nodes()
+            starting.drop()
     except BaseException:
         starting.drop()
         cluster.end()
         raise
     return cluster, tuple(f"{host}: {error}" for host, error in starting.failed.items()), starting.seconds
+
+
+class _Joining(msgspec.Struct):
+    """A host whose node was started."""
+
+    connection: Connection
+    until: float
+    is_again: bool = False
+    ends: int = 0
+    """How often its node has ended."""
+    why: HostError | None = None
 
 
 class _Starting:
@@ -368,56 +405,64 @@ class _Starting:
         files = ray_options.files(self._directory)
 
         def start(connection: Connection) -> None:
-            at = f"--node-ip-address={self._greetings[connection.host].connection[2]}"
+            at = f"--node-ip-address={self._address(connection)}"
             options = [*ray_options.node(self._cluster.address), *ray_options.common(), at]
             connection.send({"start": options, "environment": environment, "files": files})
 
         with self._timed("join"):
-            self._on_all(start)
-            self._drop(self._not_joined())
-        self._cluster.hosts = {one.host.name: self._greetings[one.host].connection[2] for one in self._connections}
+            self._drop(self._not_joined(start))
+        self._cluster.hosts = {one.host.name: self._address(one) for one in self._connections}
         self._cluster.keep()
 
-    def _not_joined(self) -> dict[Host, HostError]:
-        """Waits for the hosts; gives those that have not joined, with the cause."""
-        missing = {self._greetings[connection.host].connection[2]: connection for connection in self._connections}
-        nothing = HostError(f"it has not joined {self._cluster.address} within {2 * JOIN_S} s, started twice")
-        why: dict[Host, HostError] = {}
-        ends: Counter[Host] = Counter()
-        until, is_again = time.monotonic() + JOIN_S, False
-        while missing:
-            for at in (self._cluster.joined() or set()) & missing.keys():
-                self._report(missing.pop(at).host, "has joined")
-            for connection in missing.values():
-                while answer := _next_end(connection):
-                    ends[connection.host] += 1
-                    why[connection.host] = HostError(
-                        answer.error or last_error(answer.lines) or f"its node ended with status {answer.ended}"
-                    )
-            waited = [one for one in missing.values() if ends[one.host] < STARTS]
-            is_late = time.monotonic() > until
-            if not waited or (is_late and is_again):
-                break
-            if is_late:
-                until, is_again = until + JOIN_S, True
-                self._start_again(waited)
-            time.sleep(POLL_S)
-        return {one.host: why.get(one.host, nothing) for one in missing.values()}
+    def _address(self, connection: Connection) -> str:
+        return self._greetings[connection.host].connection[2]
 
-    def _start_again(self, late: Sequence[Connection]) -> None:
-        """Starts the nodes of hosts again that have not joined in time; Ray may hang in its own start."""
-        for connection in late:
-            self._report(connection.host, f"has not joined within {JOIN_S} s and is started once more")
-            # The end of the connection gives the reason.
-            with suppress(HostError):
-                connection.send({"again": True})
+    def _not_joined(self, start: Callable[[Connection], None]) -> dict[Host, HostError]:
+        """Starts the nodes, some at once, and waits for them; gives the hosts that have not joined, with the cause."""
+        waiting = list(self._connections)
+        joining: dict[str, _Joining] = {}
+        failed: dict[Host, HostError] = {}
+        while waiting or joining:
+            while waiting and len(joining) < JOINING_MAX:
+                one = _Joining(waiting.pop(0), time.monotonic() + JOIN_S)
+                joining[self._address(one.connection)] = one
+                # The end of the connection gives the reason.
+                with suppress(HostError):
+                    start(one.connection)
+            for at in (self._cluster.joined() or set()) & joining.keys():
+                self._report(joining.pop(at).connection.host, "has joined")
+            for at, one in list(joining.items()):
+                if error := self._failure(one):
+                    failed[joining.pop(at).connection.host] = error
+            time.sleep(POLL_S)
+        return failed
+
+    def _failure(self, one: _Joining) -> HostError | None:
+        """Why a host will not join; None while it may. One that is late is started once more: Ray may hang."""
+        while answer := _next_end(one.connection):
+            one.ends += 1
+            told = answer.error or last_error(answer.lines) or f"its node ended with status {answer.ended}"
+            one.why = HostError(told)
+        if one.ends >= STARTS or one.connection.process.poll() is not None:
+            return one.why or HostError(one.connection.why_ended())
+        if time.monotonic() < one.until:
+            return None
+        if one.is_again:
+            late = f"it has not joined {self._cluster.address} within {2 * JOIN_S} s, started twice"
+            return one.why or HostError(late)
+        self._report(one.connection.host, f"has not joined within {JOIN_S} s and is started once more")
+        one.until, one.is_again = one.until + JOIN_S, True
+        with suppress(HostError):
+            one.connection.send({"again": True})
+        return None
 
     def hold(self) -> None:
-        """Keeps the inputs of all connections open after this process, until the cluster is taken down."""
+        """Renews the leases of all hosts from now on, in a process that ends with the owner of the cluster."""
         inputs = [connection.input.fileno() for connection in self._connections]
+        owner = self._cluster.owner.pid if self._cluster.owner else 0
         nothing = subprocess.DEVNULL
         holder = subprocess.Popen(
-            ["sleep", "infinity"],
+            [sys.executable, "-S", "-c", HOLD, str(owner), self._cluster.directory, *map(str, inputs)],
             pass_fds=inputs,
             start_new_session=True,
             stdin=nothing,
@@ -425,7 +470,6 @@ class _Starting:
             stderr=nothing,
         )
         self._cluster.adopt(holder.pid, "holder")
-        self.drop()
 
     def drop(self) -> None:
         """Closes the inputs here."""
@@ -456,8 +500,7 @@ class _Starting:
         for connection in self._connections:
             if connection.host in failed:
                 self._report(connection.host, f"takes no part: {failed[connection.host]}")
-                with suppress(OSError):
-                    connection.input.close()
+                connection.process.terminate()
         self._connections = left
         self.failed |= failed
 

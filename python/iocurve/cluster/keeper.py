@@ -1,4 +1,4 @@
-"""Keeps a node of a cluster on a host for as long as its standard input is open. It runs there, on Python 3.8 or later.
+"""Keeps a node of a cluster on a host for as long as its lease is renewed. It runs there, on Python 3.8 or later.
 
 Its text is sent over ssh, so it uses the standard library alone. It reads lines of JSON and writes lines of JSON:
 
@@ -7,11 +7,16 @@ Its text is sent over ssh, so it uses the standard library alone. It reads lines
 - ``{"start": [OPTIONS], "environment": {…}, "files": {…}}`` starts a node of Ray, again and again while it ends. The
   files are written to a directory that only this user can read; ``{directory}`` in a variable stands for it.
 - ``{"again": true}`` ends the node, which then is started again.
+- ``{"lease": SECONDS}`` lets the node live that long; without another one the keeper ends it, and itself.
+
+The end of the input ends the node at once.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import fcntl
 import io
 import json
 import os
@@ -36,6 +41,13 @@ KEPT = 3
 """Number of versions whose packages stay."""
 BROKEN_S = 86_400
 """Half unpacked packages of this age belong to no keeper that still runs."""
+IDLE_S = 600
+"""Lease of a keeper to which no lease was sent."""
+PREFIX = "iocurve_"
+"""Directories of nodes; those that no keeper has locked are left of machines that lost their power, or of a kill."""
+FRESH_S = 60
+"""A directory of this age may not be locked yet."""
+PR_SET_PDEATHSIG = 1
 PLACE_MAX = 16
 REMOTE_DIR = os.environ.get("IOCURVE_REMOTE_DIR", "")
 """The directory of --remote-dir for packages and the files of the node; empty without it."""
@@ -53,14 +65,20 @@ class Keeper:
         if len(REMOTE_DIR) > PLACE_MAX:
             raise SystemExit(f"--remote-dir {place}: paths of sockets need one of at most {PLACE_MAX} characters")
         Path(place).mkdir(parents=True, exist_ok=True)
-        self.directory = tempfile.mkdtemp(prefix="iocurve-", dir=place if len(place) <= PLACE_MAX else "/tmp")
+        self.directory = tempfile.mkdtemp(prefix=PREFIX, dir=place if len(place) <= PLACE_MAX else "/tmp")
+        self.lock = os.open(self.directory, os.O_RDONLY)
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
         self.packages = Path()
         self.node: subprocess.Popen[bytes] | None = None
+        self.until = time.monotonic() + IDLE_S
 
     def serve(self) -> None:
         """Carries out messages until the input ends."""
+        self.remove_left()
+        threading.Thread(target=self.watch, daemon=True).start()
         for line in sys.stdin.buffer:
             message = json.loads(line)
+            self.until = time.monotonic() + message.get("lease", IDLE_S)
             if "key" in message:
                 self.greet(message["key"])
             elif "carry" in message:
@@ -71,6 +89,30 @@ class Keeper:
                 ).start()
             elif "again" in message:
                 self.kill()
+
+    def watch(self) -> None:
+        """Ends the keeper when its lease has run out."""
+        was_late = False
+        while not self.over.wait(1):
+            is_late = time.monotonic() > self.until
+            # One that was stopped has messages to read first.
+            if is_late and was_late:
+                os.kill(os.getpid(), signal.SIGTERM)
+            was_late = is_late
+
+    def remove_left(self) -> None:
+        """Removes the directories of nodes whose keeper was killed; its node has ended with it."""
+        for path in Path(self.directory).parent.glob(PREFIX + "*"):
+            with contextlib.suppress(OSError):
+                found = path.stat()
+                if found.st_uid != os.getuid() or found.st_mtime > time.time() - FRESH_S:
+                    continue
+                descriptor = os.open(path, os.O_RDONLY)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(path, ignore_errors=True)
+                finally:
+                    os.close(descriptor)
 
     def greet(self, key: str) -> None:
         """Tells about the host."""
@@ -135,16 +177,14 @@ class Keeper:
             path.write_text(text)
         here = {name: value.replace("{directory}", self.directory) for name, value in environment.items()}
         environment = dict(os.environ, PYTHONPATH=str(self.packages), **here)
-        words = [
-            sys.executable,
-            "-c",
-            RAY,
-            "start",
-            *options,
-            "--temp-dir=" + self.directory + "/ray",
-            "--block",
-        ]
-        first = min(os.sched_getaffinity(0))
+        words = [sys.executable, "-c", RAY, "start", *options, "--temp-dir=" + self.directory + "/ray", "--block"]
+        processor, prctl = {min(os.sched_getaffinity(0))}, ctypes.CDLL(None).prctl
+
+        def prepare() -> None:
+            """Binds the daemons to a processor, and ends them with this keeper, even where kill -9 ends it."""
+            os.sched_setaffinity(0, processor)
+            prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
         log = Path(self.directory) / "node.log"
         while True:
             with self.starting:
@@ -158,7 +198,7 @@ class Keeper:
                         stdout=output,
                         stderr=output,
                         start_new_session=True,
-                        preexec_fn=lambda: os.sched_setaffinity(0, {first}),
+                        preexec_fn=prepare,
                     )
             self.node.wait()
             logs = [*Path(self.directory).glob("ray/session_latest/logs/raylet*.out"), log]

@@ -84,19 +84,28 @@ class StartedCluster(msgspec.Struct):
     """The program with which the cluster ends; None for one that stays until it is taken down."""
 
     @classmethod
-    def made(cls) -> StartedCluster:
+    def made(cls, owner: Process | None = None) -> StartedCluster:
         """An empty cluster with its own token. Raises ``RunError`` while another is up, or where there is no Ray.
 
         A cluster whose owner was killed is ended first.
         """
         known = cls.known()
         if known and known.alive:
-            if known.owner is None or known.owner.is_running:
+            if known.owner is None:
                 raise RunError("a cluster is up; iocurve cluster down ends it")
+            if known.owner.is_running:
+                raise RunError(f"process {known.owner.pid} has a cluster with --hosts; one runs at a time")
             known.end()
-        cluster = cls(tempfile.mkdtemp(prefix="iocurve-"))
+        cluster = cls(tempfile.mkdtemp(prefix="iocurve-"), owner=owner)
         ray_options.make_token(Path(cluster.directory))
         return cluster
+
+    @classmethod
+    def end_left(cls, directory: str) -> None:
+        """Ends the cluster with this directory if it is the one that was started last and its owner was killed."""
+        known = cls.known()
+        if known and known.directory == directory and known.owner and not known.owner.is_running:
+            known.end()
 
     @classmethod
     def known(cls) -> StartedCluster | None:
@@ -206,7 +215,8 @@ class StartedCluster(msgspec.Struct):
 
     def end(self) -> int:
         """Ends the processes and removes their files; gives the number of those that were alive."""
-        alive = self.alive
+        # The holder itself calls this when the owner was killed.
+        alive = [process for process in self.alive if process.pid != os.getpid()]
         hosts = [process for process in alive if process.role == "ssh"]
         # Without the holder each host ends its node, and then the connection.
         for process in alive:

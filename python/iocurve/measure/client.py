@@ -6,6 +6,7 @@ with the outcome. ``clock``, ``progress``, ``release``, ``renew_lease`` and ``st
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import tempfile
@@ -200,6 +201,15 @@ class LoadClient:
                 return (directory / _name(run, client)).read_bytes()
         return None
 
+    def all_kept(self) -> list[bytes]:
+        """The local files of all runs that have ended; one that a load client still writes is locked."""
+        found = []
+        for path in sorted(path for directory in _directories() for path in directory.glob("*.jsonl")):
+            with suppress(OSError), path.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                found.append(file.read())
+        return [text for text in found if text]
+
     def forget_kept(self, run: str, client: int) -> None:
         """Removes that file, once its records are in the result."""
         for directory in _directories():
@@ -282,7 +292,7 @@ class LocalFile:
 
     def __enter__(self) -> LocalFile:
         if self.path:
-            self._try(lambda: setattr(self, "_file", self.path and self.path.open("wb")))
+            self._try(partial(self._open, self.path))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -293,6 +303,10 @@ class LocalFile:
         """Writes a line, unless an earlier one could not be written."""
         if self._file and self.error is None:
             self._try(partial(self._write, self._file, line))
+
+    def _open(self, path: Path) -> None:
+        self._file = path.open("wb")
+        fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     @staticmethod
     def _write(file: IO[bytes], line: bytes) -> None:

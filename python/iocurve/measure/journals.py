@@ -1,4 +1,4 @@
-"""Adds the records that a lost client kept in its local file to the result of the other clients."""
+"""The local files of load clients: added to the result of the other clients, or made a result where there is none."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from pathlib import Path
 import msgspec
 
 from iocurve.analysis.limits import with_verdicts, without_verdicts
-from iocurve.engine.outcome import IntervalRecord
+from iocurve.engine.outcome import CpuTime, IntervalOutcome, IntervalRecord, Outcome, WorkerOutcome
+from iocurve.engine.plan import Group, NfsEngine, NfsMetadataEngine, Worker
 from iocurve.foundation.errors import ResultError
-from iocurve.measure.campaign import reason
+from iocurve.foundation.units import counted, format_duration
+from iocurve.measure.campaign import reason, started
 from iocurve.measure.deployment import by_place
 from iocurve.measure.group.merge import placed_worker
+from iocurve.measure.machines import KeptFile
 from iocurve.measure.records import ClosedRecord, EndRecord, Task, record_of, task_of
 from iocurve.result.course import group_intervals, of_outcome, with_others
-from iocurve.result.document import ClientOutcome, Point, Result, UntilLoss
-from iocurve.result.summary import merge_kinds
+from iocurve.result.document import ClientOutcome, Point, Result, TargetFacts, UntilLoss
+from iocurve.result.summary import live_kind, merge_kinds
+from iocurve.targets.nfs_url import nfs_address
 
 
 class Journal(msgspec.Struct, frozen=True):
@@ -76,6 +80,110 @@ def merged(result: Result, journals: Sequence[Journal]) -> Result:
         text = "a load client was lost; its records were added later, and what was to follow was not measured"
         result = result.replace(incomplete_reason=text)
     return with_verdicts(result)
+
+
+def recovered(files: Sequence[KeptFile]) -> Result:
+    """A result of runs whose program was killed, one point each. Raises ``ResultError`` for a file that is none.
+
+    A client that was killed, too, has in the totals what it had measured in whole intervals.
+    """
+    runs: dict[str, list[tuple[KeptFile, Journal]]] = {}
+    for file in files:
+        journal = Journal.parsed(Path(file.name), file.text)
+        runs.setdefault(journal.task.run, []).append((file, journal))
+    points = [_recovered_point(sorted(each, key=lambda one: one[1].task.client)) for each in runs.values()]
+    workers = [worker for point in points for group in point.plan.groups for worker in group.workers]
+    nfs = [worker.engine for worker in workers if isinstance(worker.engine, NfsEngine | NfsMetadataEngine)]
+    addresses = {nfs_address(engine.mount) for engine in nfs}
+    unknown = TargetFacts(kind="unknown", address="the plan has its paths")
+    target = TargetFacts(kind="nfs", address=addresses.pop()) if len(addresses) == 1 else unknown
+    result = started("recovered", "recovered", target, with_ceiling=False)
+    why = f"the program of the run was killed; {counted(len(files), 'local file')} of load clients made this result"
+    return with_verdicts(result.replace(points=tuple(points)).ended("failed", why))
+
+
+def _recovered_point(files: Sequence[tuple[KeptFile, Journal]]) -> Point:
+    task = files[0][1].task
+    workers = {at: worker for _, one in files for at, worker in _workers_by_position(one).items()}
+    numbers = sorted({group for group, _ in workers})
+    # Workers of clients whose file is missing leave no gap.
+    ordered = [[at for at in sorted(workers) if at[0] == number] for number in numbers]
+    positions = {at: (group, place) for group, each in enumerate(ordered) for place, at in enumerate(each)}
+    groups = tuple(Group(workers=tuple(workers[at] for at in each)) for each in ordered)
+    outcomes = [
+        placed_worker(worker, positions[by_place(one.task.plan, one.task.positions)[worker.group, worker.worker]], 0)
+        for _, one in files
+        for worker in (one.end.outcome.workers if one.end else _until_cut(one))
+    ]
+    outcomes.sort(key=lambda worker: (worker.group, worker.worker))
+    outcome = Outcome(state="interrupted", workers=tuple(outcomes), intervals=group_intervals(outcomes))
+    clients = tuple(_recovered_client(file, one) for file, one in files)
+    plan = task.plan.replace(groups=groups)
+    return Point(name=task.point, family=task.point, axes={}, plan=plan, outcome=outcome, clients=clients)
+
+
+def _workers_by_position(journal: Journal) -> dict[tuple[int, int], Worker]:
+    plan = journal.task.plan
+    places = by_place(plan, journal.task.positions)
+    return {at: plan.groups[group].workers[place] for (group, place), at in places.items()}
+
+
+def _recovered_client(file: KeptFile, journal: Journal) -> ClientOutcome:
+    end = journal.end
+    measured = sum(one.end_ns - one.start_ns for one in journal.intervals if not one.ramp)
+    how = "stopped when it heard no more of its program" if end else "was killed"
+    return ClientOutcome(
+        client=journal.task.client,
+        name=file.name,
+        host=file.host,
+        state="interrupted",
+        reason=f"{how} after {format_duration(measured)} of measuring",
+        machine=end.machine if end else None,
+        run=journal.task.run,
+        stalls=end.outcome.stalls if end else (),
+    )
+
+
+def _until_cut(journal: Journal) -> list[WorkerOutcome]:
+    """The intervals of a client as one worker for each group: a client merges its workers in each interval."""
+    found = []
+    for number, group in enumerate(journal.task.plan.groups):
+        own = [one for one in journal.intervals if one.group == number]
+        measured = [one for one in own if not one.ramp]
+        if not measured:
+            continue
+        first, end_ns = group.workers[0], measured[-1].end_ns
+        worker = WorkerOutcome(
+            group=number,
+            worker=0,
+            job=first.job,
+            jobnum=first.jobnum,
+            report_group=first.report_group,
+            engine="",
+            state="interrupted",
+            error=None,
+            window_start_ns=measured[0].start_ns,
+            window_end_ns=end_ns,
+            drained_ns=end_ns,
+            drained_operations=0,
+            operations=_until_loss(measured).operations,
+            cpu=CpuTime(user_ns=0, system_ns=0, context_switches=0),
+            depth_levels={},
+            latency_depth=None,
+            read_back_ns=0,
+            reconnects=0,
+            labels=(),
+            intervals=tuple(map(_interval_of_worker, own)),
+            steady_state=None,
+            log=None,
+        )
+        found.append(worker)
+    return found
+
+
+def _interval_of_worker(one: IntervalRecord) -> IntervalOutcome:
+    kinds = {name: live_kind([kind]) for name, kind in one.operations.items()}
+    return IntervalOutcome(index=one.index, ramp=one.ramp, start_ns=one.start_ns, end_ns=one.end_ns, operations=kinds)
 
 
 def _missing(point: Point) -> str | None:

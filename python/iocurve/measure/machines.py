@@ -15,7 +15,7 @@ from iocurve._native import Run
 from iocurve.engine.outcome import Live, Outcome, Stall
 from iocurve.engine.plan import Plan
 from iocurve.foundation.units import format_duration
-from iocurve.result.document import ClientOutcome, ClusterFacts, LayoutFacts, MachineUse, Point
+from iocurve.result.document import ClientOutcome, ClusterFacts, HostFacts, LayoutFacts, MachineUse, Point
 
 if TYPE_CHECKING:
     from iocurve.targets.places import Place
@@ -29,6 +29,15 @@ class ClientFacts(msgspec.Struct, frozen=True):
     """The layout of all clients together."""
     machine: MachineUse | None
     """The CPU use of the busiest client."""
+
+
+class KeptFile(msgspec.Struct, frozen=True):
+    """The local file of a load client of an earlier run."""
+
+    name: str
+    """The machine that has it."""
+    host: HostFacts
+    text: bytes
 
 
 class Running(Protocol):
@@ -73,6 +82,9 @@ class Machines(Protocol):
     def kept(self, run: str, client: int) -> bytes | None:
         """The local file of a client of an earlier run, from the machine that has it."""
 
+    def all_kept(self) -> list[KeptFile]:
+        """The local files of all earlier runs, from all machines."""
+
     def forget_kept(self, run: str, client: int) -> None:
         """Removes that file."""
 
@@ -102,6 +114,10 @@ class ThisProcess:
     def kept(self, run: str, client: int) -> None:
         """There is no load client."""
         del run, client
+
+    def all_kept(self) -> list[KeptFile]:
+        """There is no load client."""
+        return []
 
     def forget_kept(self, run: str, client: int) -> None:
         """There is no load client."""

@@ -24,7 +24,7 @@ from iocurve.measure.deployment import parts
 from iocurve.measure.group.barrier import Tell, ignored
 from iocurve.measure.group.client import REPLY_S, ClientLostError, GroupClient, Member, cause_of
 from iocurve.measure.group.run import GroupRun
-from iocurve.measure.machines import Running
+from iocurve.measure.machines import KeptFile, Running
 from iocurve.measure.records import idle_cost_of
 from iocurve.result.document import ClusterFacts, IdleCost
 from iocurve.targets.places import FileFacts
@@ -129,6 +129,12 @@ class ClientGroup:
         """The local file of a client of an earlier run, from the machine that has it."""
         found: list[bytes | None] = self.asked(lambda member: member.link.call("kept", run, client))
         return next((text for text in found if text is not None), None)
+
+    def all_kept(self) -> list[KeptFile]:
+        """The local files of all earlier runs, from all machines."""
+        found: list[list[bytes]] = self.asked(lambda member: member.link.call("all_kept"))
+        pairs = zip(self._members, found, strict=True)
+        return [KeptFile(one.link.name, one.introduction.host, text) for one, texts in pairs for text in texts]
 
     def forget_kept(self, run: str, client: int) -> None:
         """Removes that file."""
