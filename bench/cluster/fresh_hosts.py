@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import subprocess
 import threading
 import time
@@ -66,9 +67,13 @@ class FreshHosts:
         return found
 
 
+Variables = Mapping[str, Mapping[str, str]]
+"""Variables of the logins of hosts, by the hosts' names; files that they name are in the hosts' homes."""
+
+
 @contextmanager
-def fresh_hosts(count: int, directory: Path, variables: Mapping[str, str] | None = None) -> Iterator[FreshHosts]:
-    """Hosts vm1 and so on while the context lasts; ``variables`` are those of each login."""
+def fresh_hosts(count: int, directory: Path, variables: Variables | None = None) -> Iterator[FreshHosts]:
+    """Hosts vm1 and so on while the context lasts."""
     key = directory / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
     names = ("head", *(f"vm{number}" for number in range(1, count + 1)), "volume")
@@ -76,7 +81,7 @@ def fresh_hosts(count: int, directory: Path, variables: Mapping[str, str] | None
     (directory / "store").mkdir()
     with hosts(names, directory) as (head, *fresh, server):
         for host in fresh:
-            _serve_ssh(host, key, variables or {})
+            _serve_ssh(host, key, (variables or {}).get(host.name, {}))
         config = directory / "ssh_config"
         config.write_text(
             "".join(SSH_CONFIG.format(name=host.name, address=host.address, key=key) for host in fresh),
@@ -94,6 +99,10 @@ def _serve_ssh(host: Host, key: Path, variables: Mapping[str, str]) -> None:
     (host.home / ".ssh/authorized_keys").write_text(key.with_suffix(".pub").read_text())
     (host.home / ".local").mkdir()
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", host.home / "host_key"], check=True)
+    for name, value in variables.items():
+        if Path(value).is_file():
+            shutil.copy(value, host.home)
+            variables = {**variables, name: f"/root/{Path(value).name}"}
     told = {"PATH": "/usr/bin:/bin", **variables}
     config = SSHD_CONFIG.format(variables=" ".join(f"{name}={value}" for name, value in told.items()))
     (host.home / "sshd_config").write_text(config, encoding="utf-8")

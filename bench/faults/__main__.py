@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.faults import network
 from bench.faults.page import COLUMNS, Page, add_options, run_rows, verdict
 from bench.faults.rows import rows
 
@@ -52,7 +53,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--kills", type=int, default=KILLS, help="kills while a journal is written (default: %(default)s)"
     )
+    parser.add_argument(
+        "--hosts",
+        nargs="*",
+        type=int,
+        help="break hosts of --hosts instead, of which there are so many (default: 3 12)",
+    )
     options = parser.parse_args(arguments)
+    if options.hosts is not None:
+        from bench.cluster import over_ssh
+
+        if not network.is_possible():
+            parser.error("namespaces need root")
+        options.out = over_ssh.PAGE.path if options.out == PAGE.path else options.out
+        return run_rows(parser, options, over_ssh.rows(options.hosts or over_ssh.HOSTS), over_ssh.PAGE)
     return run_rows(parser, options, rows(options.kills), PAGE)
 
 

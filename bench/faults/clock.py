@@ -18,3 +18,8 @@ def wrong_clock(directory: Path, after_s: int, step_ms: int) -> dict[str, str]:
     if not library.exists():
         subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", library, source], check=True)
     return {"LD_PRELOAD": str(library), "CLOCK_STEP_AFTER_S": str(after_s), "CLOCK_STEP_MS": str(step_ms)}
+
+
+def stepped_by_file(home: Path, trigger: str, step_ms: int) -> dict[str, str]:
+    """The same once a file is there. The library is copied to ``home`` by its name."""
+    return wrong_clock(home, 0, step_ms) | {"CLOCK_STEP_FILE": trigger}

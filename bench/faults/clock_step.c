@@ -1,4 +1,5 @@
-/* Moves the time of day of a process by CLOCK_STEP_MS, CLOCK_STEP_AFTER_S seconds after its start (LD_PRELOAD). */
+/* Moves the time of day of a process by CLOCK_STEP_MS, CLOCK_STEP_AFTER_S seconds after its start, if
+   CLOCK_STEP_FILE is there or not set (LD_PRELOAD). */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -28,6 +29,12 @@ __attribute__((constructor)) static void start(void) {
     step_ms = number("CLOCK_STEP_MS");
 }
 
+/* Without CLOCK_STEP_FILE at once; otherwise once that file is there. */
+static int is_triggered(void) {
+    const char *file = getenv("CLOCK_STEP_FILE");
+    return file == NULL || access(file, F_OK) == 0;
+}
+
 static void move(struct timespec *time, long ms) {
     long ns = time->tv_nsec + ms % MS_PER_SECOND * NS_PER_MS;
     long carry = ns < 0 ? -1 : ns / (MS_PER_SECOND * NS_PER_MS);
@@ -38,7 +45,7 @@ static void move(struct timespec *time, long ms) {
 int clock_gettime(clockid_t clock, struct timespec *time) {
     int result = (int)syscall(SYS_clock_gettime, clock, time);
     int is_wall = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE;
-    if (result == 0 && is_wall && monotonic() - started >= after_seconds) {
+    if (result == 0 && is_wall && monotonic() - started >= after_seconds && is_triggered()) {
         move(time, step_ms);
     }
     return result;

@@ -51,7 +51,40 @@ PR_SET_PDEATHSIG = 1
 PLACE_MAX = 16
 REMOTE_DIR = os.environ.get("IOCURVE_REMOTE_DIR", "")
 """The directory of --remote-dir for packages and the files of the node; empty without it."""
-RAY = "import sys; from ray.scripts.scripts import main; sys.argv[0] = 'ray'; main()"
+RAY = """
+import os, sys
+from ray._private import services
+from ray._raylet import persist_port
+from ray.scripts.scripts import main
+
+start = services.start_ray_process
+ports = ("metrics_agent_port", "metrics_export_port", "runtime_env_agent_port", "dashboard_agent_listen_port")
+
+def start_without_agents(command, kind, fate_share, **options):
+    pairs = [word.lstrip("-").split("=", 1) for word in command if "=" in word]
+    values = {name.replace("-", "_"): value for name, value in pairs}
+    # The daemon waits until its agents have written their ports: 30 s, which many that start at once exceed.
+    for name in ports:
+        persist_port(values["session_dir"], values["node_id"], name, int(values.get(name) or 1))
+    idle = "=/bin/sh -c 'exec sleep infinity'"
+    words = [word.split("=")[0] + idle if "_agent_command=" in word else word for word in command]
+    return start(words, kind, True, **options)
+
+services.start_ray_process = start_without_agents
+sys.argv[0] = "ray"
+try:
+    main()
+except SystemExit as end:
+    if end.code:
+        raise
+# A signal for the group ends the daemon, which the waiter then reports.
+waiter = "import os, signal; signal.signal(15, signal.SIG_IGN); raise SystemExit(os.WEXITSTATUS(os.wait()[1]))"
+os.execv(sys.executable, [sys.executable, "-S", "-c", waiter])
+"""
+"""Starts a node, and then waits for its end in a process of few bytes.
+
+It has none of Ray's agents, which serve a dashboard and install packages: 160 MiB and 40 threads.
+"""
 
 
 class Keeper:
@@ -177,7 +210,7 @@ class Keeper:
             path.write_text(text)
         here = {name: value.replace("{directory}", self.directory) for name, value in environment.items()}
         environment = dict(os.environ, PYTHONPATH=str(self.packages), **here)
-        words = [sys.executable, "-c", RAY, "start", *options, "--temp-dir=" + self.directory + "/ray", "--block"]
+        words = [sys.executable, "-c", RAY, "start", *options, "--temp-dir=" + self.directory + "/ray"]
         processor, prctl = {min(os.sched_getaffinity(0))}, ctypes.CDLL(None).prctl
 
         def prepare() -> None:
