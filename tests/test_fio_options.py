@@ -6,7 +6,9 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -151,6 +153,7 @@ SAMPLES = (
 
 def test_options_set_values_of_the_declared_types() -> None:
     """The table of options names fields as text: mypy does not see that an option's reader fits its field."""
+    hints_of: Callable[[type], dict[str, Any]] = cache(partial(get_type_hints, include_extras=True))
     seen = set()
     for option, text in product(OPTIONS, SAMPLES):
         draft = Draft()
@@ -162,7 +165,7 @@ def test_options_set_values_of_the_declared_types() -> None:
         parts = [(getattr(section, name), getattr(before, name)) for name in PARTS]
         parts += [(section, before.section), (draft.reporting, before.reporting), (draft.deferred, before.deferred)]
         for part, unset in parts:
-            hints = get_type_hints(type(part), include_extras=True)
+            hints = hints_of(type(part))
             for name in hints.keys() - {*PARTS, "given", "positions", "read_iolog"}:
                 value = getattr(part, name)
                 if value != getattr(unset, name):

@@ -279,7 +279,7 @@ def test_points_are_chosen_by_family_and_axis(tmp_path: Path) -> None:
 def test_an_interrupted_run_keeps_its_points_and_can_be_resumed(tmp_path: Path) -> None:
     """Ctrl-C in the middle: exit status 130, the points so far are kept, no files are left; then the rest runs."""
     scenario = tmp_path / "tiny.toml"
-    scenario.write_text("probe = false\n" + TINY.replace('runtime = "40ms"', 'runtime = "900ms"'))
+    scenario.write_text("probe = false\n" + TINY.replace('runtime = "40ms"', 'runtime = "500ms"'))
     place, out = tmp_path / "data", tmp_path / "out"
     place.mkdir()
     to = ["--target", str(place), "--out", str(out), "--repeats", "0"]

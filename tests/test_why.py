@@ -445,7 +445,8 @@ def test_a_verdict_is_tested_on_the_target_itself(
 ) -> None:
     """Real runs on separate files; the test does not check this machine's speed."""
     monkeypatch.setattr(confirm, "RUNTIME_NS", SECOND_NS // 10)
-    monkeypatch.setattr(confirm, "NEXT_S", 3.0)
+    monkeypatch.setattr(confirm, "PATIENCE_S", 4.0)
+    monkeypatch.setattr(confirm, "NEXT_S", 1.0)
     job = ["--name=r", "--rw=randread", "--bs=64k", "--size=4m", "--runtime=1", "--time_based", "--ioengine=psync"]
     place, out = tmp_path / "data", tmp_path / "out"
     place.mkdir()

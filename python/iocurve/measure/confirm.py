@@ -21,7 +21,7 @@ from iocurve.foundation.units import MIB, SECOND_NS
 from iocurve.measure import local, variations
 from iocurve.measure.run_files import RunFiles
 from iocurve.measure.variations import Variation
-from iocurve.measure.why import UNDECIDED, Probes, Run, diagnose
+from iocurve.measure.why import PATIENCE_S, UNDECIDED, Probes, Run, diagnose
 from iocurve.result.document import Point, TargetFacts
 from iocurve.targets import opened_target
 from iocurve.targets.opened_target import OpenedTarget
@@ -115,7 +115,7 @@ def _diagnosed(
     plan: Plan, facts: TargetFacts, run: Run, before: Limit | None, outcome: Outcome = "not told"
 ) -> Confirmation:
     """The limit that all probes find, and what that says of the verdict before."""
-    verdict, _ = diagnose(plan, facts, run)
+    verdict, _ = diagnose(plan, facts, run, PATIENCE_S)
     if verdict.code != UNKNOWN and outcome == "not told":
         is_known = before is not None and before.code != UNKNOWN
         agrees = before is not None and (before.code in UNDECIDED or before.code == verdict.code)
