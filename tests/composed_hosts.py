@@ -180,6 +180,26 @@ def nvme() -> Bundle:
     return Bundle(about="composed", texts=texts, directories=directories)
 
 
+def bond(mode: str, policy: str) -> str:
+    members = "".join(f"\nSlave Interface: eth{number}\nSpeed: 25000 Mbps\n" for number in range(2))
+    return f"Bonding Mode: IEEE {mode} Dynamic link aggregation\nTransmit Hash Policy: {policy}\n{members}"
+
+
+def ruled() -> Bundle:
+    """A rule for Lustre sets read-ahead of all devices, and one connection shares a bond of two members."""
+    found = network_host([Mounted("/mnt/a", "10.1.0.4", "10.1.0.4", (700,), version="3")])
+    rule = 'SUBSYSTEM=="bdi", ACTION=="add", ATTR{read_ahead_kb}="15380"\n'
+    texts = {"etc/udev/rules.d/99-lustre.rules": f"# of another product\n{rule}"}
+    texts |= {"proc/net/bonding/bond0": bond("802.3ad", "layer3+4 (1)")}
+    directories = {"etc/udev/rules.d": ("99-lustre.rules",), "proc/net/bonding": ("bond0",)}
+    return Bundle(
+        about=found.about,
+        texts=found.texts | texts,
+        directories=found.directories | directories,
+        instance=found.instance,
+    )
+
+
 def bad_stripe() -> Bundle:
     """Two unequal SCSI disks of an Azure machine in a stripe that ext4 does not know; most settings are wrong."""
     texts = machine_texts("5.15.0", cpus=4, load=7.0, steal=8_000, defrag="always")
@@ -188,6 +208,8 @@ def bad_stripe() -> Bundle:
         disk = {"size": str(size), "dev": f"8:{32 + 16 * lun}", "queue/scheduler": "none mq-deadline [bfq]"}
         disk |= {"queue/nr_requests": "32", "queue/rotational": "0", "queue/physical_block_size": "4096"}
         disk |= {"device/queue_depth": "16"}
+        # Of the disk that states that it rotates, kernels from 6.17 read ahead this much.
+        disk |= {"queue/read_ahead_kb": "4096" if lun else "128"} | ({"queue/rotational": "1"} if lun else {})
         part = {"dev": f"8:{33 + 16 * lun}", "start": "63", "size": str(size - 63)}
         texts |= {f"sys/block/{name}/{key}": text for key, text in disk.items()}
         texts |= {f"sys/block/{name}/{name}1/{key}": text for key, text in part.items()}
@@ -204,4 +226,6 @@ def bad_stripe() -> Bundle:
     texts["proc/interrupts"] = "CPU0 CPU1 CPU2 CPU3\n" + queues
     disks = (DataDisk(lun=0, caching="ReadWrite", size_gib=1024), DataDisk(lun=1, caching="ReadOnly", size_gib=2048))
     instance = Instance(vm_size="Standard_D8s_v5", data_disks=disks)
+    texts["proc/net/bonding/bond0"] = bond("802.3ad", "layer2 (0)")
+    directories["proc/net/bonding"] = ("bond0",)
     return Bundle(about="composed", texts=texts, directories=directories, instance=instance)

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 import composed_hosts as composed
 from bench.servers import Server
+from data import synthetic
 from goldens import Golden, cases, matches, present, rows
 from iocurve.advice.doctor import fixes, gain, nfs
 from iocurve.advice.doctor import host as hosts
@@ -25,10 +26,12 @@ from iocurve.advice.doctor.checks import CHECKS, Diagnosis, DoctorRow, Judgement
 from iocurve.advice.doctor.diagnose import Known, diagnose
 from iocurve.advice.doctor.host import Bundle, HostFiles
 from iocurve.advice.doctor.mounts import ClientMount, mounts
+from iocurve.analysis.compare import Difference
 from iocurve.cli.commands import run
 from iocurve.engine.plan import NfsEngine
 from iocurve.foundation.errors import IocurveError, ResultError, TargetError
 from iocurve.foundation.units import MIB, TIB
+from iocurve.result.paired import RateRatio
 from iocurve.volume.profile_limits import resolve
 
 HOSTS = Path(__file__).parent / "hosts"
@@ -104,7 +107,7 @@ def test_a_mount_that_lost_its_nconnect_is_found_by_the_connections_of_the_first
 
 
 def test_fixes_that_mount_again_keep_the_other_options() -> None:
-    found = examined(captured("captured-nfs3-four"))
+    found = examined(captured("captured-nfs3-four"), None, Known("anf-premium"))
     again = "mount -t nfs -o vers=3,proto=tcp,nconnect=4,port=14049,mountport=14049,rsize=1048576,wsize=1048576,nolock"
     assert row_of(found, "nfs.slots").fix == (
         f"sysctl -w sunrpc.tcp_max_slot_table_entries=128; umount /mnt; {again} 10.0.0.1:/export1 /mnt; "
@@ -230,11 +233,11 @@ def test_the_fixes_are_shown_as_a_diff_and_undone_by_the_kept_files(tmp_path: Pa
     (root / fixes.SYSCTL).parent.mkdir(parents=True)
     (root / fixes.SYSCTL).write_text("vm.swappiness = 1\n")
     host = HostFiles(root)
-    wanted = fixes.files(diagnose(host, None, Known()))
-    assert set(wanted) == {fixes.UDEV_NFS, fixes.SYSCTL, fixes.MODPROBE}
+    wanted = fixes.files(diagnose(host, None, Known("anf-premium", 8)))
+    assert set(wanted) == {nfs.UDEV_NFS, fixes.SYSCTL, fixes.MODPROBE}
     assert "-vm.swappiness = 1\n" in fixes.diff(host, wanted)
     assert len(fixes.write(root, wanted)) == 3
-    assert 'ATTR{read_ahead_kb}="15360"' in (root / fixes.UDEV_NFS).read_text()
+    assert 'ATTR{read_ahead_kb}="15360"' in (root / nfs.UDEV_NFS).read_text()
     assert (root / fixes.SYSCTL).with_name("90-iocurve.conf.before-iocurve").read_text() == "vm.swappiness = 1\n"
     assert fixes.diff(HostFiles(root), wanted) == ""
     assert fixes.write(root, wanted) == []
@@ -255,12 +258,13 @@ def test_exit_status_output_and_files(tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.slow
 def test_a_root_writes_a_bundle_and_shows_the_fix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = tree(captured("captured-nfs3-one"), tmp_path / "host")
-    assert run(["doctor", "/mnt", "--root", str(root), "--fix", "--bundle", str(tmp_path / "b.json")]) == 4
+    anf = ["--profile", "anf-premium"]
+    assert run(["doctor", "/mnt", "--root", str(root), "--fix", "--bundle", str(tmp_path / "b.json"), *anf]) == 4
     assert "+options sunrpc tcp_max_slot_table_entries=128" in capsys.readouterr().out
     assert not (root / fixes.MODPROBE).exists()
     assert run(["doctor", "--from", str(tmp_path / "b.json")]) == 4
     assert capsys.readouterr().out.startswith("/mnt: 1 red")
-    assert run(["doctor", "/mnt", "--root", str(root), "--fix", "--yes"]) == 4
+    assert run(["doctor", "/mnt", "--root", str(root), "--fix", "--yes", *anf]) == 4
     assert (root / fixes.MODPROBE).exists()
 
 
@@ -335,8 +339,46 @@ def test_before_and_after_take_turns_and_the_setting_is_put_back(tmp_path: Path)
     found = gain.measure(setting_row("setting"), load, tmp_path / "out", tmp_path, quiet=True)
     assert found.difference is not None
     assert found.text.startswith("read-ahead of /mnt, 15360 instead of 128: ")
+    row = setting_row("setting")
+    several = row.replace(setting=present(row.setting).replace(candidates=("256", "512")))
+    best = gain.search(several, load, tmp_path / "search", tmp_path, quiet=True)
+    assert [one.row.setting.wanted for one in best.gains if one.row.setting] == ["256", "512"]
+    assert best.value in ("128", "256", "512")
+    assert f"the best read-ahead of /mnt for this load: {best.value}" in best.text
     assert (tmp_path / "setting").read_text() == "128"
     assert list((tmp_path / "data").iterdir()) == []
+
+
+def test_the_smallest_of_values_that_are_as_good_is_the_best() -> None:
+    row = setting_row("setting")
+
+    def gained(value: str, percent: float, verdict: str) -> gain.TuningGain:
+        speed = RateRatio(1 + percent / 100, 1.01 if verdict == "faster" else 0.9, 2.0)
+        one = Difference("", "", 1, "", "iops", 100, 100 + percent, speed, 0.95)
+        return gain.TuningGain(
+            row.replace(setting=present(row.setting).replace(wanted=value)), synthetic.result([]), one
+        )
+
+    seen = [("256", 20, "faster"), ("1024", 140, "faster"), ("4096", 145, "faster"), ("15360", 2, "cannot tell")]
+    assert gain.BestSetting(row, tuple(gained(*each) for each in seen)).value == "1024"
+    assert gain.BestSetting(row, (gained("256", 9, "cannot tell"),)).value == "128"
+    assert "128 (as it is)" in gain.BestSetting(row, (gained("256", 9, "cannot tell"),)).text
+
+
+def test_other_load_does_not_decide_the_exit_status() -> None:
+    busy = examined(composed.bad_stripe())
+    assert row_of(busy, "machine.load").state == "red"
+    only = busy.replace(rows=tuple(row for row in busy.rows if row.check == "machine.load" or row.state == "green"))
+    assert (only.state, fixes.status(only)) == ("red", 0)
+
+
+def test_a_server_whose_slots_and_read_ahead_no_source_states_gets_no_figure_of_another() -> None:
+    found = examined(composed.lossy())
+    assert row_of(found, "nfs.slots").state == "green"
+    assert "no source states the best for this server" in row_of(found, "nfs.read_ahead").found
+    known = examined(composed.lossy(), None, Known("anf-premium"))
+    assert row_of(known, "nfs.slots").state == "red"
+    assert "no source" not in row_of(known, "nfs.read_ahead").found
 
 
 def test_a_setting_is_put_back_after_an_interrupt(tmp_path: Path) -> None:
@@ -379,7 +421,9 @@ def test_a_mount_is_measured_by_its_url_below_the_directory() -> None:
         for rsize in (65_536, 262_144)
     )
     matches("doctor#mount measured", gain.gain_of(rows["nfs.nconnect"]))
-    session = present(row_of(examined(captured("captured-nfs41-four"), "/mnt"), "nfs.session_slots").setting)
+    session = present(
+        row_of(examined(captured("captured-nfs41-four"), "/mnt", Known("anf-ultra")), "nfs.session_slots").setting
+    )
     assert session.urls == tuple(
         f"nfs://10.0.0.1:14049/export1?vers=4.1&nconnect=4&slots={slots}" for slots in (64, 180)
     )

@@ -17,7 +17,7 @@ from iocurve.advice.doctor.host import Bundle, HostFiles, azure_instance
 from iocurve.cli.common import Flag, Rounds, SizeBytes, TargetText, TimeNs, refuse, show, show_json
 from iocurve.cli.exits import status
 from iocurve.foundation.errors import Diagnostic, DialectError, TargetError
-from iocurve.foundation.units import GIB, SECOND_NS
+from iocurve.foundation.units import GIB, MIB, SECOND_NS
 from iocurve.report.table import Table
 from iocurve.volume import profile as profiles
 from iocurve.volume.profile_limits import resolve
@@ -87,6 +87,8 @@ class MeasureOptions:
     """With --measure: time of each run at most; sequential reads end after one pass over the file."""
     runs: Rounds = 5
     """With --measure: runs of each setting; at least 3 for an interval."""
+    bs: SizeBytes = MIB
+    """With --measure: block size of the application's sequential reads, for which the best read-ahead is searched."""
     out: Path = Path("iocurve-doctor")
     """With --measure: directory for the results and reports."""
 
@@ -127,6 +129,7 @@ def doctor(
         With --fix: write these files. A file that was there is kept as NAME.before-iocurve.
     measure
         Measure what each setting that is not green gains here: before and after take turns. The settings are put back.
+        Of read-ahead the best of 128 to 15,360 KiB is searched, also where its row is green.
         Settings that need another mount (nconnect, rsize, session slots) are measured by iocurve's own NFS client.
     """
     if not fix:
@@ -189,7 +192,7 @@ def _fix(machine: HostFiles, found: Diagnosis, *, write: bool) -> None:
 
 def _measured(found: Diagnosis, options: MeasureOptions, target: str | None) -> int:
     """Measures each setting that is not green; gives the exit status, 0 if all were measured."""
-    rows = gain.measurable([row for row in found.rows if row.state != "green"])
+    rows = gain.measurable(found.rows)
     if not rows:
         print("--measure: no row has a setting whose gain can be measured", file=sys.stderr)
         return 0
@@ -199,12 +202,13 @@ def _measured(found: Diagnosis, options: MeasureOptions, target: str | None) -> 
         raise TargetError(
             f"--measure needs a directory on the target for its data file; {directory} is none: --directory DIR"
         )
-    load = gain.DoctorLoad(directory, options.size, options.runtime, options.runs)
+    load = gain.DoctorLoad(directory, options.size, options.runtime, options.runs, options.bs)
     print(gain.plan_text(rows, load), file=sys.stderr)
     for number, row in enumerate(rows, 1):
         out = options.out if len(rows) == 1 else options.out / f"{number}-{row.check}"
-        one = gain.measure(row, load, out)
+        one = gain.search(row, load, out) if row.setting and row.setting.candidates else gain.measure(row, load, out)
         print(one.text)
-        if undone := status(one.result):
+        last = one.gains[-1] if isinstance(one, gain.BestSetting) else one
+        if undone := status(last.result):
             return undone
     return 0

@@ -24,6 +24,12 @@ SYSTEM_POINTS = ("/", "/boot", "/home", "/mnt", "/opt", "/srv", "/tmp", "/usr", 
 """Mount points that tell nothing of their owner."""
 KEYS = re.compile(r"^\s*(net\.|sunrpc\.|vm\.|options\s+(sunrpc|nfs))")
 """Lines of sysctl and modprobe files that doctor's settings are in."""
+_RULES = re.compile(r".*read_ahead_kb}")
+KEPT_LINES = {
+    "etc/sysctl": KEYS, "etc/modprobe": KEYS, "etc/udev": _RULES, "run/udev": _RULES, "usr/lib/udev": _RULES,
+    "lib/udev": _RULES, "proc/net/bonding": re.compile(r"(Bonding Mode|Transmit Hash Policy|Slave Interface|Speed):"),
+}  # fmt: skip
+"""The lines that are kept of files, by the starts of their paths."""
 
 
 class _StandIns(msgspec.Struct):
@@ -87,8 +93,8 @@ def bundle(host: HostFiles, subject: str | None, about: str = "") -> Bundle:
     for path, text in sorted(host.texts.items()):
         if path in rewrites:
             texts[path] = rewrites[path](text)
-        elif path.startswith(("etc/sysctl", "etc/modprobe")):
-            texts[path] = _lines(text, lambda line: line if KEYS.match(line) else None)
+        elif kept := next((lines for start, lines in KEPT_LINES.items() if path.startswith(start)), None):
+            texts[path] = _lines(text, lambda line: line if kept.match(line) else None)
         else:
             texts[path] = text
     point = _subject(host, subject, names)

@@ -36,6 +36,8 @@ class TunedSetting(Struct):
     """The load that shows the gain, in fio's words."""
     path: str | None = None
     """The file in /proc or /sys that holds it, without the leading slash. None: a mount takes it when it is made."""
+    candidates: tuple[str, ...] = ()
+    """Values among which --measure searches the best; measured where the row is green, too."""
     urls: tuple[str, str] | None = None
     """Without a path: the export with the setting as it is and as wanted, for iocurve's own NFS client."""
 
@@ -119,7 +121,7 @@ def diagnosis(subject: str, findings: Iterable[Finding]) -> Diagnosis:
                 source=check.source,
                 fix=None if is_good else judged.fix,
                 undo=None if is_good else judged.undo,
-                setting=None if is_good else judged.setting,
+                setting=judged.setting if not is_good or (judged.setting and judged.setting.candidates) else None,
             )
         )
     return Diagnosis(

@@ -55,7 +55,9 @@ def diagnose(host: HostFiles, subject: str | None, known: Known) -> Diagnosis:
         found = examination.url(subject)
     else:
         found = examination.one(subject)
-    return diagnosis(subject or ROWS_OF_ALL, nfs.joined([*found, *machine.check(host, vm, known.limits)]))
+    return diagnosis(
+        subject or ROWS_OF_ALL, nfs.joined([*found, *machine.check(host, vm, known.limits, examination.connections)])
+    )
 
 
 class _Examination:
@@ -66,6 +68,11 @@ class _Examination:
         self.mounts = mounts(host)
         self.devices = local.devices(host)
         self.nfs = [mount for mount in self.mounts if isinstance(mount, ClientMount)]
+
+    @property
+    def connections(self) -> int | None:
+        """The fewest connections of an NFS mount; None without one."""
+        return min((len(one.transports) or one.nconnect for one in self.nfs), default=None)
 
     def everything(self) -> Iterator[Finding]:
         """All NFS mounts, and the disks that file systems are on."""
@@ -120,6 +127,7 @@ class _Examination:
         yield "nfs.tcp_buffers", subject, nfs.windows(connections, None, self.host, self.bytes_per_s)
 
     def _nfs(self, mount: ClientMount) -> Iterator[Finding]:
+        yield "nfs.udev_rules", mount.point, nfs.check_rules(self.host)
         service = nfs.service_of(mount, self.known.profile, self.known.nconnect)
         yield from nfs.check(mount, self.host, service, self.bytes_per_s)
         yield from nfs.check_connections(mount, self.nfs, fstab_options(self.host), self.host, service)

@@ -16,7 +16,7 @@ import msgspec
 from iocurve.advice.doctor.checks import DoctorRow
 from iocurve.analysis.compare import Difference, compare_turns
 from iocurve.foundation.errors import TargetError
-from iocurve.foundation.units import SECOND_NS, format_duration
+from iocurve.foundation.units import MIB, SECOND_NS, format_duration
 from iocurve.measure import ab, interrupts
 from iocurve.measure import campaign as campaigns
 from iocurve.result.document import Result
@@ -47,6 +47,8 @@ class DoctorLoad(msgspec.Struct, frozen=True):
     """Measured time of each run; through the page cache a run ends after one pass over the file."""
     runs: int
     """Runs of each setting."""
+    block_bytes: int = MIB
+    """Block size of the application's sequential reads."""
 
     def commands(self, row: DoctorRow) -> tuple[str, str]:
         """The command lines with a row's setting as it is and as wanted, in fio's words."""
@@ -67,6 +69,8 @@ class DoctorLoad(msgspec.Struct, frozen=True):
 
     def _command(self, place: Sequence[str], load: str) -> str:
         words = ["fio", "--name=doctor", *place, *(f"--{word}" for word in load.split())]
+        if {"rw=read", "direct=0"} <= {*load.split()}:
+            words.append(f"--bs={self.block_bytes}")
         words += [f"--size={self.size_bytes}", f"--runtime={self.runtime_ns / SECOND_NS:g}", "--unlink=1"]
         is_own_client = "--ioengine=nfs" in place
         # The page cache has the file after one pass; fio drops it from there before each run (invalidate).
@@ -155,6 +159,54 @@ def measure(
         return _gain(row, campaigns.into_directory(directory, measured, quiet=quiet))
 
 
+class BestSetting(msgspec.Struct, frozen=True):
+    """The best of several values of a setting."""
+
+    row: DoctorRow
+    gains: tuple[TuningGain, ...]
+    """The gain of each value over the present one, in the order of the values."""
+
+    @property
+    def value(self) -> str:
+        """The smallest value whose gain is within the margin of the largest; the present one where none is faster."""
+        setting = self.row.setting
+        assert setting is not None, "only settings are measured"
+        faster = {
+            one.row.setting.wanted: one.difference.change_percent
+            for one in self.gains
+            if one.row.setting and one.difference and one.difference.verdict == "faster"
+        }
+        most = max(faster.values(), default=0.0)
+        near = (value for value, percent in faster.items() if 100 + percent >= (100 + most) / (1 + MARGIN))
+        return next(near, setting.now)
+
+    @property
+    def text(self) -> str:
+        """A line for each value, then the best one."""
+        setting, what = self.row.setting, f"{self.row.title} of {self.row.subject}"
+        assert setting is not None, "only settings are measured"
+        kept = " (as it is)" if self.value == setting.now else f": echo {self.value} > /{setting.path}"
+        return "\n".join([*(one.text for one in self.gains), f"the best {what} for this load: {self.value}{kept}"])
+
+
+def search(
+    row: DoctorRow, load: DoctorLoad, directory: Path, root: Path = Path("/"), *, quiet: bool = False
+) -> BestSetting:
+    """Measures each candidate of a row's setting against the present value, from the smallest; raises as ``measure``.
+
+    A value that did not finish ends the search.
+    """
+    setting = row.setting
+    assert setting is not None, "only settings are measured"
+    gains: list[TuningGain] = []
+    for value in setting.candidates:
+        tried = row.replace(setting=setting.replace(wanted=value))
+        gains.append(measure(tried, load, directory / value, root, quiet=quiet))
+        if gains[-1].result.state != "finished":
+            break
+    return BestSetting(row, tuple(gains))
+
+
 def _gain(row: DoctorRow, result: Result) -> TuningGain:
     differences = compare_turns(result).differences if result.state == "finished" else ()
     return TuningGain(row, result, next((one for one in differences if one.name == "iops"), None))
@@ -171,6 +223,7 @@ def measurable(rows: Sequence[DoctorRow]) -> list[DoctorRow]:
 
 def plan_text(rows: Sequence[DoctorRow], load: DoctorLoad) -> str:
     """The settings that --measure is about to measure, and the time that takes."""
-    seconds = format_duration(2 * load.runs * load.runtime_ns * len(rows))
+    comparisons = sum(len(row.setting.candidates) or 1 for row in rows if row.setting)
+    seconds = format_duration(2 * load.runs * load.runtime_ns * comparisons)
     names = ", ".join(f"{row.title} of {row.subject}" for row in rows)
     return f"measuring {names}: {load.runs} runs of each setting, {seconds} in all"

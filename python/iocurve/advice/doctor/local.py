@@ -15,6 +15,9 @@ SECTOR_BYTES = 512
 REQUESTS_MIN = 64
 QUEUE_DEPTH_MIN = 32
 RANDOM_READS = "rw=randread bs=4k"
+BUFFERED_RANDOM_READS = "rw=randread bs=16k direct=0"
+READ_AHEAD_KIB, LARGE_READ_AHEAD_KIB = 128, 4_096
+"""Linux's default until 6.16, and what rotating disks get since."""
 GOOD_SCHEDULERS = ("none", "mq-deadline")
 COSTLY_FILE_SYSTEMS = ("btrfs", "zfs", "bcachefs", "overlay", "ecryptfs", "ntfs", "ntfs3", "vfat", "exfat", "ext2")
 
@@ -67,6 +70,7 @@ def check(device: Device, mount: Mount | None, known: dict[str, Device], host: H
     leaves = list(dict.fromkeys(members(device, known, host)))
     for disk in dict.fromkeys(leaf.disk for leaf in leaves):
         yield "disk.scheduler", _name(disk), _scheduler(disk, host)
+        yield "disk.read_ahead", _name(disk), _read_ahead(disk, host)
         yield "disk.requests", _name(disk), _requests(disk, host)
         yield "disk.queue_depth", _name(disk), _queue_depth(disk, host)
         yield "disk.host_cache", _name(disk), _host_cache(disk, host)
@@ -99,6 +103,21 @@ def _scheduler(disk: str, host: HostFiles) -> Judgement | str:
         fix=f"echo {wanted} > /{path}; for later boots the udev rule of iocurve doctor --fix",
         undo=f"echo {now} > /{path}; rm /etc/udev/rules.d/60-iocurve-scheduler.rules, if it was written",
         setting=TunedSetting(path=path, now=now, wanted=wanted, load=RANDOM_READS),
+    )
+
+
+def _read_ahead(disk: str, host: HostFiles) -> Judgement | str:
+    path = f"{disk}/queue/read_ahead_kb"
+    now, rotates = host.number(path), host.word(f"{disk}/queue/rotational") == "1"
+    if now is None:
+        return f"/{path} is not there"
+    is_large = rotates and now >= LARGE_READ_AHEAD_KIB
+    return Judgement(
+        "yellow" if is_large or not now else "green",
+        f"{now:,} KiB ({'states that it rotates' if rotates else 'does not rotate'})",
+        fix=f"echo {READ_AHEAD_KIB} > /{path}, unless long sequential reads are all that it serves",
+        undo=f"echo {now} > /{path}",
+        setting=TunedSetting(path=path, now=str(now), wanted=str(READ_AHEAD_KIB), load=BUFFERED_RANDOM_READS),
     )
 
 

@@ -36,13 +36,17 @@ def network_bytes_per_s(name: str | None) -> float | None:
     return mbit * MBIT / 8 if mbit else None
 
 
-def check(host: HostFiles, vm: str | None, limits: Sequence[Cap]) -> Iterator[Finding]:
-    """The checks of the machine; ``limits`` are those of the profile that the user gave."""
+def check(host: HostFiles, vm: str | None, limits: Sequence[Cap], connections: int | None) -> Iterator[Finding]:
+    """The checks of the machine; ``limits`` are those of the profile that the user gave.
+
+    ``connections`` are the fewest of an NFS mount; None without one.
+    """
     yield "machine.vm_size", MACHINE, _vm_size(vm, limits)
     yield "machine.governor", MACHINE, _governor(host)
     yield "machine.steal", MACHINE, _steal(host)
     yield "machine.interrupts", MACHINE, _interrupts(host)
     yield "machine.huge_pages", MACHINE, _huge_pages(host)
+    yield "machine.bond", MACHINE, _bonds(host, connections)
     yield "machine.load", MACHINE, _load(host)
 
 
@@ -156,6 +160,36 @@ def _huge_pages(host: HostFiles) -> Judgement | str:
 
 def _chosen(text: str) -> str:
     return next((word.strip("[]") for word in text.split() if word.startswith("[")), "")
+
+
+BONDS = "proc/net/bonding"
+
+
+def _bonds(host: HostFiles, connections: int | None) -> Judgement | str:
+    found = [_bond(name, host.text(f"{BONDS}/{name}"), connections) for name in host.names(BONDS)]
+    if not found:
+        return "no bonded network interface"
+    return Judgement(
+        "green" if all(is_good for is_good, _ in found) else "yellow",
+        "; ".join(text for _, text in found),
+        fix="xmit_hash_policy=layer3+4 for the bond and for the switch, and nconnect of at least the number of members",
+        undo="the former policy",
+    )
+
+
+def _bond(name: str, text: str, connections: int | None) -> tuple[bool, str]:
+    """False where the traffic of an NFS mount may use one member of several."""
+    mode, policy = (
+        found[1] if (found := re.search(rf"^{label}: (\S+)", text, re.MULTILINE)) else ""
+        for label in ("Bonding Mode", "Transmit Hash Policy")
+    )
+    speeds = [int(speed) for speed in re.findall(r"^Speed: (\d+) Mbps", text, re.MULTILINE)]
+    members = text.count("Slave Interface:")
+    is_one = "active-backup" in text or members < 2
+    one = f", one connection has {max(speeds):,} Mbit/s of {sum(speeds):,}" if speeds and not is_one else ""
+    shown = f"{name}: {counted(members, 'member')}, {policy or mode or 'mode not stated'}{one}"
+    spreads = policy.endswith("3+4") or (not policy and "round-robin" in text)
+    return is_one or (spreads and connections != 1), shown
 
 
 def _load(host: HostFiles) -> Judgement | str:

@@ -8,6 +8,7 @@ Microsoft's page on nconnect for Azure Files.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from urllib.parse import quote, urlencode
@@ -23,6 +24,9 @@ from iocurve.machine.mounts import options_of
 from iocurve.machine.processes import NFS_PORT
 
 READ_AHEAD_KIB = 15_360
+"""Azure's advice for its services."""
+READ_AHEADS_KIB = (128, 256, 512, 1_024, 2_048, 4_096, 8_192, READ_AHEAD_KIB)
+"""Values among which --measure searches."""
 READ_AHEADS_OF_OLD_KERNELS = 15
 """Kernels before 5.4 read ahead this many times rsize."""
 SERVER_SLOTS = 128
@@ -37,6 +41,10 @@ ROUND_TRIP_US = 1_000.0
 BYTES_PER_S_UNKNOWN = GIB
 AZURE_FILES = (".file.core.windows.net", ".file.storage.azure.net")
 MODPROBE = "/etc/modprobe.d/iocurve-nfs.conf"
+UDEV_DIRECTORIES = ("etc/udev/rules.d", "run/udev/rules.d", "usr/lib/udev/rules.d", "lib/udev/rules.d")
+"""A file of an earlier one replaces those of its name in later ones."""
+UDEV_NFS = "etc/udev/rules.d/99-nfs.rules"
+READ_AHEAD_VALUE = re.compile(r'^[^#\n]*read_ahead_kb}\s*:?=\s*"([^"]*)"', re.MULTILINE)
 
 
 class Service(msgspec.Struct, frozen=True):
@@ -51,6 +59,11 @@ class Service(msgspec.Struct, frozen=True):
     def is_azure_files(self) -> bool:
         """True for a share of Azure Files."""
         return self.name == "Azure Files"
+
+    @property
+    def read_ahead_kib(self) -> int | None:
+        """The advised read-ahead; None where no source has one."""
+        return READ_AHEAD_KIB if self.is_azure_files or self.is_anf else None
 
     @property
     def is_anf(self) -> bool:
@@ -72,13 +85,13 @@ def service_of(mount: ClientMount, profile: str | None, nconnect: int | None) ->
 def check(mount: ClientMount, host: HostFiles, service: Service, bytes_per_s: float | None) -> Iterator[Finding]:
     """The checks of one mount; ``bytes_per_s`` is what the machine's network carries, if that is known."""
     point, connections = mount.point, len(mount.transports) or mount.nconnect
-    yield "nfs.read_ahead", point, _read_ahead(mount, host)
+    yield "nfs.read_ahead", point, _read_ahead(mount, host, service)
     yield "nfs.transfer_size", point, _transfer_size(mount)
     yield "nfs.version", point, _version(mount, service)
     yield "nfs.hard", point, _hard(mount)
     yield "nfs.attributes", point, _attributes(mount)
     if mount.version.startswith("4") and mount.version not in ("4", "4.0"):
-        yield "nfs.session_slots", point, _session_slots(mount, host)
+        yield "nfs.session_slots", point, _session_slots(mount, host, service)
     else:
         yield "nfs.slots", point, _slots(mount, host, service)
     if service.is_azure_files and mount.transports:
@@ -186,19 +199,43 @@ def url(mount: ClientMount, **settings: int) -> str:
     return f"nfs://{host}{port}/{quote(export)}?{urlencode(values | settings)}"
 
 
-def _read_ahead(mount: ClientMount, host: HostFiles) -> Judgement | str:
+def _read_ahead(mount: ClientMount, host: HostFiles, service: Service) -> Judgement | str:
     path = f"sys/class/bdi/{mount.number}/read_ahead_kb"
     now, rsize = host.number(path), mount.number_option("rsize") or MIB
     if now is None:
         return f"/{path} cannot be read"
+    advised = service.read_ahead_kib or -(-rsize // KIB)
     old = host.kernel < (5, 4) and now * KIB >= READ_AHEADS_OF_OLD_KERNELS * rsize
-    state: State = "green" if now >= READ_AHEAD_KIB or old else "red" if now * KIB < rsize else "yellow"
+    state: State = "green" if now >= advised or old else "red" if now * KIB < rsize else "yellow"
+    text = f"{now:,} KiB (rsize {format_bytes(rsize)})"
     return Judgement(
         state,
-        f"{now:,} KiB (rsize {format_bytes(rsize)})",
-        fix=f"echo {READ_AHEAD_KIB} > /{path}; for later mounts the udev rule of iocurve doctor --fix",
+        text if service.read_ahead_kib else f"{text}; no source states the best for this server",
+        fix=f"echo {advised} > /{path}; for later mounts the udev rule of iocurve doctor --fix",
         undo=f"echo {now} > /{path}; rm /etc/udev/rules.d/99-nfs.rules and udevadm control --reload, if it was written",
-        setting=TunedSetting(path=path, now=str(now), wanted=str(READ_AHEAD_KIB), load=SEQUENTIAL_READS),
+        setting=TunedSetting(
+            path=path,
+            now=str(now),
+            wanted=str(advised),
+            load=SEQUENTIAL_READS,
+            candidates=tuple(str(size) for size in READ_AHEADS_KIB if size != now),
+        ),
+    )
+
+
+def check_rules(host: HostFiles) -> Judgement:
+    """Judges the udev rules of other products that set read-ahead; those of files with one name in two places once."""
+    found: dict[str, str] = {}
+    for directory in reversed(UDEV_DIRECTORIES):
+        for name in host.names(directory):
+            values = READ_AHEAD_VALUE.findall(host.text(f"{directory}/{name}")) if name.endswith(".rules") else []
+            if values and name != UDEV_NFS.rpartition("/")[2]:
+                found[name] = f"/{directory}/{name} sets {', '.join(dict.fromkeys(values))} KiB"
+    return Judgement(
+        "yellow" if found else "green",
+        "; ".join(found[name] for name in sorted(found)) or "none of another product",
+        fix="let each rule test for its devices (SUBSYSTEM, KERNEL, ENV{ID_FS_TYPE}), or remove it",
+        undo="restore the rule",
     )
 
 
@@ -267,12 +304,12 @@ def _attributes(mount: ClientMount) -> Judgement:
     )
 
 
-def _session_slots(mount: ClientMount, host: HostFiles) -> Judgement | str:
+def _session_slots(mount: ClientMount, host: HostFiles, service: Service) -> Judgement | str:
     slots = host.number("sys/module/nfs/parameters/max_session_slots")
     if slots is None:
         return "the module nfs states no max_session_slots"
     return Judgement(
-        "green" if slots >= SESSION_SLOTS else "yellow",
+        "green" if slots >= SESSION_SLOTS or not service.is_anf else "yellow",
         f"max_session_slots {slots}{_slots_used(mount)}",
         fix=f"{OPTIONS_FILE}; load the module nfs again, or reboot",
         undo=f"rm {MODPROBE}; reboot",
@@ -290,7 +327,7 @@ def _slots(mount: ClientMount, host: HostFiles, service: Service) -> Judgement |
     if slots is None:
         return "/proc/sys/sunrpc is not there"
     return Judgement(
-        "green" if slots <= SERVER_SLOTS else "red" if service.is_anf else "yellow",
+        "red" if slots > SERVER_SLOTS and service.is_anf else "green",
         f"up to {slots:,} requests for each connection{_slots_used(mount)}",
         fix=f"sysctl -w sunrpc.tcp_max_slot_table_entries={SERVER_SLOTS}; {AGAIN}; for later boots {OPTIONS_FILE}",
         again=((mount, ""),),
