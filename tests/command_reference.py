@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from cyclopts import App
@@ -102,10 +102,22 @@ def _help(one: App, name: str, shared: Set[Row]) -> str:
     example = re.search(r"Example: (.*)", str(one.help_epilogue or ""))
     line = one.usage.removeprefix("Usage: ") if one.usage else usage[0]
     rows = _rows(one)
-    others = ", ".join(f"`{row.name}`" for row in rows if row in shared)
+    others = ", ".join(_named([row for row in rows if row in shared], shared))
     also = f"[Shared](#shared-options): {others}" if others else ""
     parts = [f"### {name}", f"`{line}`", description, _listed(row for row in rows if row not in shared), also]
     return "\n\n".join(part for part in (*parts, f"Example: `{example[1]}`" if example else "") if part)
+
+
+def _named(own: Sequence[Row], shared: Set[Row]) -> Iterator[str]:
+    """The shared options of a command: those of a heading together where the command has them all."""
+    headings = {heading: {row for row in shared if _heading(row) == heading} for heading in OPTION_GROUPS}
+    whole = {heading for heading, rows in headings.items() if len(rows) > 1 and rows <= set(own)}
+    yield from (f"`{row.name}`" for row in own if _heading(row) not in whole)
+    yield from (f"[{heading}](#{heading.lower().replace(' ', '-')})" for heading in OPTION_GROUPS if heading in whole)
+
+
+def _heading(row: Row) -> str:
+    return next((title for title, names in OPTION_GROUPS.items() if row.name[2:] in names.split()), "Others")
 
 
 def _rows(one: App) -> list[Row]:
@@ -119,11 +131,8 @@ def _listed(rows: Iterable[Row]) -> str:
 
 def _shared(rows: Set[Row]) -> Iterator[str]:
     """The options that several commands take, by purpose."""
-    heading_of = {f"--{name}": title for title, names in OPTION_GROUPS.items() for name in names.split()}
-    by_heading = {title: [row for row in rows if heading_of.get(row.name) == title] for title in OPTION_GROUPS}
-    by_heading["Others"] = [row for row in rows if row.name not in heading_of]
-    for title, found in by_heading.items():
-        if found:
+    for title in (*OPTION_GROUPS, "Others"):
+        if found := [row for row in rows if _heading(row) == title]:
             yield f"### {title}"
             yield _listed(sorted(found, key=lambda row: (row.names, row.meaning)))
 

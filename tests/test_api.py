@@ -160,8 +160,8 @@ def test_searches_and_scenarios_get_their_settings(monkeypatch: pytest.MonkeyPat
     iocurve.knee(tmp_path, size="64MiB", iodepth_max=8, percent_of_capacity=95, out="out")
     iocurve.max_rate(tmp_path, "2ms", percentile=99.9, patience="30s")
     iocurve.curve(tmp_path, steps=3, precision=0.1)
-    iocurve.scenario("envelope", target=tmp_path, probe=False, rounds=4, margin=0.05, repeats=0)
-    iocurve.ab(targets=(tmp_path, tmp_path), runs=3, iodepth=4, size="1MiB", runtime="100ms", repeats=1)
+    iocurve.scenario("envelope", target=tmp_path, confirm=False, runs=4, margin=0.05, retries=0)
+    iocurve.ab(targets=(tmp_path, tmp_path), runs=3, iodepth=4, size="1MiB", runtime="100ms", retries=1)
     ((knee,), out), ((most, percent, limit_ns), _), ((curve, steps), _), (scenario, _), (ab, _) = asked
     assert isinstance(knee, Question)
     assert (knee.size_bytes, knee.iodepth_max, knee.percent_of_capacity, out) == (64 * MIB, 8, 95, "out")

@@ -55,7 +55,7 @@ def url_of(volume: Server, version: str) -> str:
 @contextmanager
 def measuring(target: str, out: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
     """An envelope of small files that has measured a point."""
-    options = ["--quick", "--no-probe", "--repeats", "0", "--size", "8MiB", "--out"]
+    options = ["--quick", "--no-confirm", "--retries", "0", "--size", "8MiB", "--out"]
     command = [*IOCURVE, "envelope", target, *options, str(out), *more]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 60

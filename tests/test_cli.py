@@ -162,7 +162,7 @@ def test_ctrl_c_keeps_the_measurements(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_in_an_envelope_removes_its_files(tmp_path: Path, served: Server) -> None:
-    command = [*IOCURVE, "envelope", served.url, "--out", str(tmp_path / "out"), "--size", "16MiB", "--repeats", "0"]
+    command = [*IOCURVE, "envelope", served.url, "--out", str(tmp_path / "out"), "--size", "16MiB", "--retries", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         wait_for(tmp_path / "out/result.json")
         process.send_signal(signal.SIGINT)

@@ -150,7 +150,7 @@ axes = { clients = [1, 3, 6] }
         encoding="utf-8",
     )
     out = tmp_path / "out"
-    words = ["run", str(scenario), "--full", "--repeats", "0", "--clients", "3", "--on", cluster.address]
+    words = ["run", str(scenario), "--full", "--retries", "0", "--clients", "3", "--on", cluster.address]
     ran = run([*words, "--out", str(out), "--quiet"])
     assert ran == 0
     result = Result.read(out / "result.json")
@@ -164,7 +164,7 @@ axes = { clients = [1, 3, 6] }
 
 def test_a_search_runs_on_the_cluster(cluster: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    options = ["--iodepth-max", "2", "--size", "8MiB", "--clients", "2", "--precision", "50%", "--repeats", "0"]
+    options = ["--iodepth-max", "2", "--size", "8MiB", "--clients", "2", "--precision", "50%", "--retries", "0"]
     words = ["knee", str(tmp_path), *options]
     assert (
         run([*words, "--workload", "rw=randread bs=4k direct=0", "--on", cluster.address, "--out", str(out), "--quiet"])

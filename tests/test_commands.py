@@ -21,12 +21,16 @@ from iocurve.analysis import read
 from iocurve.cli.commands import _in_own_words, app, refused, run
 from iocurve.cli.common import show
 from iocurve.cli.listing import COMMANDS, EXIT_STATUS, GROUPS, overview
-from iocurve.cli.measure import SearchOptions
+from iocurve.cli.measure import EnvelopeOptions, SearchOptions
 from iocurve.cluster.nodes import reason_of
 from iocurve.dialects.registry import REGISTRY, load
 from iocurve.foundation.errors import DialectError, IocurveError
+from iocurve.foundation.units import MILLISECOND_NS
+from iocurve.measure.scenario.cases import Cases
+from iocurve.measure.scenario.command import envelope
 from iocurve.measure.search.command import workload_of
 from iocurve.report.table import Table, result_table
+from iocurve.targets.opened_target import UNOPENED
 from programs import iocurve
 
 OPTIONS_IN_A_BOX_MAX = 12
@@ -156,8 +160,8 @@ def test_an_error_names_the_remedy(arguments: tuple[str, ...], error: str) -> No
 
 
 LIBRARY_WORDS = re.compile(
-    r"Unused Token|[Uu]nable to convert|Invalid value|requires an argument|parameter |Must be|into (int|float|bool)"
-    r"|Object contains|Expected `|\[Errno|could not be cast|No closing"
+    r"Unused Token|multiple times|[Uu]nable to convert|Invalid value|requires an argument|parameter |Must be"
+    r"|into (int|float|bool)|Object contains|Expected `|\[Errno|could not be cast|No closing"
 )
 
 
@@ -172,7 +176,9 @@ def test_errors_in_the_words_of_a_command_line_are_ours(path: tuple[str, ...]) -
         name = one.names[0]
         if name.startswith("--"):
             lines += (
-                [(*path, f"{name}=≠")] if one.hint is bool else [(*path, name), (*path, name, "≠"), (*path, name, "-1")]
+                [(*path, f"{name}=≠")]
+                if one.hint is bool
+                else [(*path, name), (*path, name, "≠"), (*path, name, "-1"), (*path, *2 * (name, "1"))]
             )
     for line in lines:
         try:
@@ -193,6 +199,42 @@ def test_an_error_says_what_is_wrong_in_our_words(line: str, text: str) -> None:
 @cases("cli/words_of_earlier_versions")
 def test_words_of_earlier_versions_and_of_fio_are_understood(line: str, own: str) -> None:
     assert _in_own_words(line.split()) == own.split()
+
+
+MIXES = (100, 75, 50, 25, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "mixes", "depths", "first"),
+    [
+        ("", [("random-4k-mix", MIXES), ("sequential-64k-mix", MIXES)], "1 8 64", (4096, 32, 500, None)),
+        ("--rw randread --iodepth 16", [("random-4k-mix", (100,))], "1 8 16", (4096, 16, 500, None)),
+        ("--rw=write", [("sequential-64k-mix", (0,))], "1 8 64", (65536, 8, 500, None)),
+        ("--rw randrw --bs 8k --numjobs 3", [("random-8k-mix", MIXES)], "1 8 64", (8192, 32, 500, 3)),
+        ("--runtime 40ms", [("random-4k-mix", MIXES), ("sequential-64k-mix", MIXES)], "1 8 64", (4096, 32, 40, None)),
+    ],
+)
+def test_the_envelope_takes_the_words_of_fio(
+    options: str, mixes: list[tuple[str, tuple[int, ...]]], depths: str, first: tuple[int, int, int, int | None]
+) -> None:
+    load = parsed("envelope", "there", *options.split()).get("options", EnvelopeOptions()).load()
+    request = envelope(None, quick=True, load=load)
+    found = Cases(request.scenario, request.form, {"target": UNOPENED}, "").all()
+    names = [f"{name} {reads}:{100 - reads}" for name, percents in mixes for reads in percents]
+    assert [case.name for case in found if "-mix" in case.name] == names
+    (series,) = {case.name.split()[0] for case in found if "-depth" in case.name}
+    assert series == mixes[0][0].replace("-mix", "-depth")
+    assert [str(case.axes["depth"]) for case in found if case.family.name == series] == 2 * depths.split()
+    bs, iodepth, runtime_ms, numjobs = first
+    section = found[0].job.sections[0]
+    assert (section.load.largest_block(), section.pace.depth) == (bs, iodepth)
+    assert section.ending.runtime_ns == runtime_ms * MILLISECOND_NS
+    assert numjobs in (None, len(found[0].job.sections))
+
+
+def test_the_envelope_refuses_what_fio_refuses() -> None:
+    with pytest.raises(DialectError, match="rw"):
+        envelope(None, load=EnvelopeOptions(rw="readrand").load())
 
 
 def test_a_search_takes_a_workload_as_fio_writes_it() -> None:

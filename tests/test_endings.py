@@ -60,7 +60,7 @@ def run_of_points(
     """A run of some points that writes its result to ``tmp_path/out``, in which at least one point is measured."""
     scenario = tmp_path / "depths.toml"
     scenario.write_text(SCENARIO.format(depths=list(range(1, points + 1))), encoding="utf-8")
-    options = ["--target", str(target), "--out", str(tmp_path / "out"), "--repeats", "0"]
+    options = ["--target", str(target), "--out", str(tmp_path / "out"), "--retries", "0"]
     command = [*IOCURVE, "run", str(scenario), *options]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=prepare

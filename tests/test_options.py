@@ -64,11 +64,11 @@ def options_of(line: str) -> dict[str, bool]:
 
 
 def test_a_way_out_is_left_out_where_its_option_is() -> None:
-    ways = ("use {short}", "add {overwrite}", "make room")
-    assert remedies(*ways) == "use --short, add --overwrite, or make room"
+    ways = ("use {quick}", "add {overwrite}", "make room")
+    assert remedies(*ways) == "use --quick, add --overwrite, or make room"
     with options_written_as({"overwrite": "overwrite="}.get):
         assert remedies(*ways) == "add overwrite=, or make room"
-        assert (option("overwrite"), option("short")) == ("overwrite=", "short")
+        assert (option("overwrite"), option("quick")) == ("overwrite=", "quick")
 
 
 def split(line: str) -> list[str]:
@@ -77,7 +77,7 @@ def split(line: str) -> list[str]:
 
 STATED = {
     "any": ("--create",),
-    "run anf-nconnect": ("--short",),
+    "run anf-nconnect": ("--quick",),
     "run anf-nconnect --target there": ("--full",),
     "run job.toml": ("--overwrite",),
     "why result": ("--confirm",),
@@ -281,7 +281,7 @@ def test_a_place_that_cannot_be_read_is_named(mode: str, place: str, capsys: pyt
     assert place[:50] in error
 
 
-@pytest.mark.parametrize("option", ["--short", "--rounds 9", "--resume", "--keep-data", "--no-probe", "--create"])
+@pytest.mark.parametrize("option", ["--quick", "--runs 9", "--resume", "--keep-data", "--no-confirm", "--create"])
 def test_a_job_file_refuses_the_options_of_scenarios(option: str) -> None:
     with pytest.raises(DialectError, match=rf"^{option.split()[0]}: "):
         run(["run", "job.toml", *option.split()])

@@ -129,7 +129,7 @@ def test_the_next_step_names_what_a_tebibyte_gives() -> None:
     steps = next_steps(envelope.target, [limit for limit in limits_of(envelope) if limit])
     assert (
         "For more throughput, raise the quota (each TiB more gives 128 MiB/s at this level) or the service level. "
-        "--unlimited shows what this machine itself carries."
+        "volume:unlimited shows what this machine itself carries."
     ) in steps
     assert next_steps(result([]).target, []) == []
 
@@ -146,7 +146,7 @@ def test_points_are_grouped_by_their_limit_and_possible_ones_go_last() -> None:
         points=("64 KiB sequential: mix 100:0", "4 KiB random read: nconnect 8 at depth 16, 32, 64, 128"),
         next_step=(
             "For more throughput, raise the quota (each TiB more gives 128 MiB/s at this level) or the service "
-            "level. --unlimited shows what this machine itself carries."
+            "level. volume:unlimited shows what this machine itself carries."
         ),
     )
     assert groups[2].next_step.startswith("iocurve why --confirm")

@@ -264,7 +264,7 @@ def test_points_are_chosen_by_family_and_axis(tmp_path: Path) -> None:
     asked = command.requested(
         scenario,
         [str(tmp_path)],
-        short=False,
+        quick=False,
         full=False,
         scale=None,
         points=["mi*", "read_percent=0"],
@@ -282,7 +282,7 @@ def test_an_interrupted_run_keeps_its_points_and_can_be_resumed(tmp_path: Path) 
     scenario.write_text("probe = false\n" + TINY.replace('runtime = "40ms"', 'runtime = "500ms"'))
     place, out = tmp_path / "data", tmp_path / "out"
     place.mkdir()
-    to = ["--target", str(place), "--out", str(out), "--repeats", "0"]
+    to = ["--target", str(place), "--out", str(out), "--retries", "0"]
     command_line = [sys.executable, "-m", "iocurve", "run", str(scenario), *to]
     with subprocess.Popen(command_line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -307,7 +307,7 @@ def test_an_interrupted_run_keeps_its_points_and_can_be_resumed(tmp_path: Path) 
 def test_a_data_set_that_does_not_fit_is_refused_before_any_file_is_created(tmp_path: Path) -> None:
     asked = request(tiny(tmp_path, TINY.replace('size = "4MiB"', 'size = "4096TiB"')), tmp_path / "data")
     with pytest.raises(
-        TargetError, match=r"the run needs .* for its files, and .* are available in .*; use --short or --scale"
+        TargetError, match=r"the run needs .* for its files, and .* are available in .*; use --quick or --scale"
     ):
         carried_out(asked)
     assert list((tmp_path / "data").iterdir()) == []
@@ -370,7 +370,7 @@ def test_the_full_speed_of_an_embedded_target_is_requested() -> None:
         found = command.requested(
             load("anf-large-scale-out"),
             named,
-            short=True,
+            quick=True,
             full=False,
             scale=None,
             points=[],

@@ -54,7 +54,7 @@ def test_a_tree_that_says_nothing_useful_is_an_error_with_its_line(
 def test_a_file_or_device_has_no_trees(tmp_path: Path) -> None:
     (file := tmp_path / "file").write_bytes(b"\0" * (1 << 20))
     request = command.requested(
-        scenario(tmp_path), [str(file)], short=False, full=True, scale=None, points=(), overwrite=True, keep_data=False
+        scenario(tmp_path), [str(file)], quick=False, full=True, scale=None, points=(), overwrite=True, keep_data=False
     )
     with pytest.raises(PlanError, match="works on many files, and needs a directory or an NFS export"):
         runner.carry_out(request, NoView(), lambda _: None)
@@ -68,7 +68,7 @@ def test_a_tree_is_laid_out_before_each_point_and_removed_at_the_end(
     (directory / "other").write_text("stays", encoding="utf-8")
     target = str(directory) if where == "directory" else volume.url
     request = command.requested(
-        scenario(tmp_path), [target], short=False, full=True, scale=None, points=(), overwrite=False, keep_data=False
+        scenario(tmp_path), [target], quick=False, full=True, scale=None, points=(), overwrite=False, keep_data=False
     )
     result = runner.carry_out(request, NoView(), lambda _: None)
     assert [point.outcome.state for point in result.points] == ["finished", "finished"], result.notes

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
+import struct
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -118,3 +120,16 @@ def with_surprise_in_limits() -> Any:
     document = json.loads(CONFIG.to_json())
     document["exports"][0]["limits"]["surprise"] = 1
     return document
+
+
+def test_exchange_id_tells_the_version_with_its_commit(volume: _native.Volume) -> None:
+    none = bytes(8)
+    call = struct.pack(">6I", 1, 0, 2, 100_003, 4, 1) + 2 * none
+    owner = bytes(8) + struct.pack(">I4s", 4, b"test")
+    compound = struct.pack(">4I", 0, 1, 1, 42) + owner + struct.pack(">3I", 0, 0, 0)
+    record = call + compound
+    with socket.create_connection(("127.0.0.1", volume.port), timeout=10) as connection:
+        connection.sendall(struct.pack(">I", 1 << 31 | len(record)) + record)
+        reply = connection.recv(4096)
+    assert f"iocurve {_native.VERSION}".encode() in reply
+    assert re.fullmatch(r"\d+\.\d+\.\d+(\+[0-9a-f]{12})?", _native.VERSION)

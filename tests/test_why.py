@@ -425,7 +425,7 @@ def test_why_prints_the_verdict_with_its_evidence(tmp_path: Path, capsys: pytest
         "64 KiB, 100 % reads: MiB/s limit (certain): at the volume's limit of 512 MiB/s (ultra, 4 TiB)\n"
         "  512 MiB/s measured, 512 allowed (100.0%)\n"
         "  next: For more throughput, raise the quota (each TiB more gives 128 MiB/s at this level) or the service "
-        "level. --unlimited shows what this machine itself carries.\n"
+        "level. volume:unlimited shows what this machine itself carries.\n"
     )
     assert status_of("why", str(tmp_path), "--json") == 0
     rows = json.loads(capsys.readouterr().out)

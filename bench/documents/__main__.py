@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"commands to run: {', '.join(COMMANDS)}")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--page-only", action="store_true", help="run nothing")
-    parser.add_argument("--repeats", type=int, help="times that scenarios measure disturbed points again")
+    parser.add_argument("--retries", type=int, help="times that scenarios measure disturbed points again")
     parser.add_argument("--seconds", type=float, default=3600, help="start no further command after this time")
     options = parser.parse_args(arguments)
     if unknown := set(options.names) - COMMANDS.keys():
@@ -52,7 +52,7 @@ def carry_out(name: str, directory: Path, repeats: int | None = None) -> None:
         (directory / file).write_text(text, encoding="utf-8")
     command = [word.format(root=Path.cwd()) for word in COMMANDS[name]]
     if repeats is not None and name in SCENARIOS:
-        command += ["--repeats", str(repeats)]
+        command += ["--retries", str(repeats)]
     print(" ".join(["iocurve", *command]), flush=True)
     began = time.monotonic()
     done = subprocess.run(

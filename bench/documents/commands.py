@@ -62,8 +62,8 @@ def vdbench_files(pattern: str) -> dict[str, str]:
 
 
 COMMANDS: dict[str, list[str]] = {
-    **{name: ["run", name, "--short", "--out", "report"] for name in SCENARIOS},
-    "max-1ms": ["max", NEAR, "--p50", "10ms", "--workload", LOAD, "--patience", "60s", "--out", "report"],
+    **{name: ["run", name, "--quick", "--out", "report"] for name in SCENARIOS},
+    "max-1ms": ["max", NEAR, "--p50", "10ms", "--workload", LOAD, "--search-time", "60s", "--out", "report"],
     "curve": ["curve", NEAR, "--steps", "5", "--workload", LOAD, "--out", "report"],
     **{f"vdbench-{pattern}": ["explain", "vdbench", "-f", "workload"] for pattern in PATTERNS},
     **{

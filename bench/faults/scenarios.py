@@ -20,7 +20,7 @@ Disturb = Callable[[VolumeProcess, Client], None]
 def scenario(url: str, out: str = "report") -> list[str]:
     """Three points on an export, with a table at the end."""
     points = ("--points", "random-4k-mix*", "--points", "read_percent=100,50,0")
-    return ["run", "envelope", "--short", "--no-probe", *points, "--target", url, "--out", out]
+    return ["run", "envelope", "--quick", "--no-confirm", *points, "--target", url, "--out", out]
 
 
 def server_gone(directory: Path) -> Seen:

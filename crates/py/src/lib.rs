@@ -25,10 +25,13 @@ mod _native {
     #[pymodule_export]
     use crate::volume::Volume;
 
-    /// Version of this package.
+    /// Version of this package, with the commit it was built from where the build knows it: 0.1.0+61e94f731c2a.
     #[pymodule_export]
-    const VERSION: &str = env!("CARGO_PKG_VERSION");
+    const VERSION: &str = super::VERSION;
 }
+
+/// See `build.rs`.
+const VERSION: &str = env!("IOCURVE_VERSION");
 
 /// Creates an exception that `iocurve` offers, by name.
 fn raise(py: Python<'_>, name: &str, text: String) -> PyErr {

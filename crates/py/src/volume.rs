@@ -167,7 +167,17 @@ impl TryFrom<Config> for VolumeConfig {
         let handle_key = handle_key.to_be_bytes();
         let exports = exports.into_iter().map(ExportConfig::try_from).collect::<Result<_, _>>()?;
         let faults = faults.map(|FaultSettings { rates, seed, log }| Faults { rates, seed, log });
-        Ok(Self { address, port, exports, threads: None, connections_max, connection_memory_bytes, handle_key, faults })
+        Ok(Self {
+            address,
+            port,
+            exports,
+            threads: None,
+            connections_max,
+            connection_memory_bytes,
+            handle_key,
+            faults,
+            version: crate::VERSION,
+        })
     }
 }
 

@@ -108,4 +108,4 @@ def _throughput_lever(target: TargetFacts) -> str:
 
 def _unlimited_hint(target: TargetFacts) -> str:
     """The option that runs our own volume without its limits."""
-    return " --unlimited shows what this machine itself carries." if target.kind == "embedded_volume" else ""
+    return " volume:unlimited shows what this machine itself carries." if target.kind == "embedded_volume" else ""

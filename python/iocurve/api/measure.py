@@ -50,18 +50,18 @@ class ScenarioOptions(TypedDict, total=False):
 
     full_speed: bool
     """Run the embedded target at the full speed of its service."""
-    rounds: int | None
-    """Turns of points that are compared, 1 to 100; default: the scenario's."""
+    runs: int | None
+    """Interleaved runs of each compared point, 1 to 100; default: the scenario's."""
     margin: float | None
     """Smallest difference between them that matters: 0.05 is 5 %; default: the scenario's."""
-    repeats: int
-    """Times that a point is measured again while other programs disturb it; default 3."""
+    retries: int
+    """Times that a noisy point is measured again; default 3."""
     keep_data: bool
     """Keep the data files, for ``resume``."""
     resume: bool
     """Keep the points that the result in ``out`` has; measure the others."""
-    probe: bool
-    """Look for limits that the points leave open, after the last of them; default True."""
+    confirm: bool
+    """Run perturbation tests for bottlenecks that the points leave open, after the last of them; default True."""
 
 
 class LoadOptions(TypedDict, total=False):
@@ -77,7 +77,7 @@ class LoadOptions(TypedDict, total=False):
     """Data set of each target; default 1 GiB."""
     runtime: str
     """Measured time of each run; default ``5s``."""
-    ramp: str
+    ramp_time: str
     """Time before it that is not measured; default ``1s``."""
 
 
@@ -220,14 +220,14 @@ def scenario(
     if scale is not None and not 0 < scale <= 1:
         raise DialectError([Diagnostic(f"scale={scale}: choose a fraction above 0, at most 1")])
     _require_known(more, ScenarioOptions)
-    _require_between(1, ROUNDS_MAX, rounds=more.get("rounds"))
-    _require_at_least(0, repeats=more.get("repeats"))
+    _require_between(1, ROUNDS_MAX, runs=more.get("runs"))
+    _require_at_least(0, retries=more.get("retries"))
     _require_fraction(margin=more.get("margin"))
     found = documents.load(str(name))
     request = scenarios.requested(
         found,
         _named_targets(found, target, create=create),
-        short=form == "short",
+        quick=form == "short",
         full=form == "full",
         scale=scale,
         points=points,
@@ -236,10 +236,10 @@ def scenario(
         keep_data=more.get("keep_data", False),
     )
     request = replace(
-        request.in_rounds(more.get("rounds")),
-        probe=request.probe and more.get("probe", True),
+        request.in_rounds(more.get("runs")),
+        probe=request.probe and more.get("confirm", True),
         margin=more.get("margin"),
-        repeats_max=more.get("repeats", runner.REPEATS_MAX),
+        repeats_max=more.get("retries", runner.REPEATS_MAX),
         machines=machines(),
     )
     if more.get("resume") and out is None:
@@ -363,7 +363,7 @@ def ab(
     targets: Sequence[TargetLike] = (),
     runs: int | None = None,
     margin: float = MARGIN,
-    repeats: int = runner.REPEATS_MAX,
+    retries: int = runner.REPEATS_MAX,
     out: Out = None,
     create: bool = False,
     overwrite: bool = False,
@@ -373,23 +373,23 @@ def ab(
 
     ``compare(result)`` compares them by their turns. Each runs ``runs`` times, 1 to 100, at least 3 for an interval, by
     default 5 to 20 times, until a difference of half the margin would be seen in 8 of 10 comparisons. A run that others
-    disturb is measured again, ``repeats`` times at most. ``margin`` is the smallest difference
+    disturb is measured again, ``retries`` times at most. ``margin`` is the smallest difference
     that matters. ``LoadOptions`` has the arguments of the load on targets. Raises ``DialectError``, ``PlanError``, and
     ``TargetError``, ``RunError`` or ``Interrupted`` when nothing could be measured.
     """
     if (len(commands), len(targets)) not in ((2, 0), (0, 2)):
         raise DialectError([Diagnostic("ab compares two commands, or two targets (targets=)")])
     _require_between(1, ROUNDS_MAX, runs=runs)
-    _require_at_least(0, repeats=repeats)
+    _require_at_least(0, retries=retries)
     _require_fraction(margin=margin)
     _require_known(load, LoadOptions)
     if commands:
         if load:
             raise DialectError([Diagnostic(f"{next(iter(load))}= is for the load on two targets (targets=)")])
-        return measured(turns.of_commands(commands, runs, margin, repeats, overwrite=overwrite), out)
+        return measured(turns.of_commands(commands, runs, margin, retries, overwrite=overwrite), out)
     named = [target_of(target, create=create) for target in targets]
     request = turns.of_targets(named, _target_load(load), runs, overwrite=overwrite)
-    request = replace(request, margin=margin, repeats_max=repeats, machines=machines())
+    request = replace(request, margin=margin, repeats_max=retries, machines=machines())
     return measured(partial(runner.carry_out, request), out)
 
 
@@ -402,7 +402,7 @@ def _target_load(load: LoadOptions) -> turns.TargetLoad:
         numjobs=numjobs,
         size_bytes=size if isinstance(size, int) else _read("size", size, parse_bytes),
         runtime_ns=_read("runtime", load.get("runtime", "5s"), parse_time_ns),
-        ramp_ns=_read("ramp", load.get("ramp", "1s"), parse_time_ns),
+        ramp_ns=_read("ramp_time", load.get("ramp_time", "1s"), parse_time_ns),
     )
 
 

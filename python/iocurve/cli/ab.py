@@ -54,12 +54,12 @@ class ComparedLoadOptions:
     """With --target: data set of each, all files together."""
     runtime: TimeNs = 5 * SECOND_NS
     """With --target: measured time of each run."""
-    ramp: TimeNs = SECOND_NS
+    ramp_time: TimeNs = SECOND_NS
     """With --target: time before it that is not measured."""
 
     def load(self) -> measured.TargetLoad:
         """The load of both targets."""
-        return measured.TargetLoad(self.workload, self.iodepth, self.numjobs, self.size, self.runtime, self.ramp)
+        return measured.TargetLoad(self.workload, self.iodepth, self.numjobs, self.size, self.runtime, self.ramp_time)
 
 
 LOAD = ComparedLoadOptions()
@@ -71,13 +71,13 @@ def ab(
     runs: Rounds | None = None,
     load: ComparedLoadOptions = LOAD,
     margin: Ratio = MARGIN,
-    repeats: AtLeast0 = REPEATS_MAX,
+    retries: AtLeast0 = REPEATS_MAX,
     files: FileOptions = FILES,
     out: Path = Path("iocurve-ab"),
     output: ComparisonOutput = OUTPUT,
     metrics: MetricsAddress | None = None,
 ) -> int:
-    """Measure two targets, or run two commands, in turns A B B A …, and compare them.
+    """Measure two targets, or run two commands, interleaved A B B A …, and compare them.
 
     Parameters
     ----------
@@ -91,8 +91,8 @@ def ab(
         in 8 of 10 comparisons.
     margin
         Smallest difference that matters: 5%.
-    repeats
-        Times that the runs of each are measured again while other programs disturb them.
+    retries
+        Times that noisy runs are measured again.
     out
         Directory for report.html, result.json and points.csv.
     metrics
@@ -104,14 +104,14 @@ def ab(
     if commands:
         refuse("this is for one load on two targets; the commands say what runs", load, create=files.create)
         expressions = output.parsed(Vocabulary())
-        measure = measured.of_commands(commands, runs, margin, repeats, overwrite=files.overwrite)
+        measure = measured.of_commands(commands, runs, margin, retries, overwrite=files.overwrite)
         with observed(metrics):
             result = campaigns.into_directory(out, measure)
         sources = commands
     else:
         named = [targets.parse(text, create=files.create) for text in target]
         request = measured.of_targets(named, load.load(), runs, overwrite=files.overwrite)
-        request = replace(request, margin=margin, repeats_max=repeats)
+        request = replace(request, margin=margin, repeats_max=retries)
         expressions = output.parsed(scenarios.vocabulary(request))
         with observed(metrics):
             result = measured.run_targets(request, out)

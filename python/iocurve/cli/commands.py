@@ -12,6 +12,7 @@ from cyclopts import (
     CycloptsError,
     MissingArgumentError,
     Parameter,
+    RepeatArgumentError,
     UnknownCommandError,
     UnknownOptionError,
     UnusedCliTokensError,
@@ -45,14 +46,18 @@ for _command in listing.COMMANDS:
 SYNONYMS: Mapping[str, str] = {
     "--iodepth": "--iodepth-max",
     "--level": "--profile",
-    "--quick": "--short",
+    "--no-probe": "--no-confirm",
+    "--patience": "--search-time",
+    "--ramp": "--ramp-time",
+    "--repeats": "--retries",
     "--rounds": "--runs",
-    "--runs": "--rounds",
     "--seconds": "--runtime",
     "--short": "--quick",
     "--target": "TARGET",
 }
 """Words of earlier versions, of fio and of other commands, and what stands for them where a command lacks them."""
+UNLIMITED: Mapping[str, Sequence[str]] = {"--profile": ("--profile", "unlimited"), "TARGET": ("volume:unlimited",)}
+"""What ``--unlimited`` of earlier versions is, in a command that has one of these names."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -71,7 +76,8 @@ def run(arguments: Sequence[str]) -> int:
 def _in_own_words(arguments: Sequence[str]) -> list[str]:
     """A command line in which synonyms are the options of its command; job lines of other tools stay as they are."""
     words = list(arguments)
-    if not any(word.partition("=")[0] in SYNONYMS for word in words) or words[0] in ("explain", "convert"):
+    old = {*SYNONYMS, "--unlimited"}
+    if not any(word.partition("=")[0] in old for word in words) or words[0] in ("explain", "convert"):
         return words
     known = _names_of(words)
     found: list[str] = []
@@ -83,7 +89,9 @@ def _in_own_words(arguments: Sequence[str]) -> list[str]:
             # A number of seconds, which had no unit.
             word, value = f"{word}s", f"{value}s"
         before = word
-        if name in known or own not in known:
+        if word == "--unlimited":
+            found += next((meant for own, meant in UNLIMITED.items() if own in known), [word])
+        elif name in known or own not in known:
             found.append(word)
         elif own.startswith("--"):
             found.append(f"{own}{equals}{value}")
@@ -166,6 +174,8 @@ def _text(error: CycloptsError, words: str) -> str:
     if isinstance(error, MissingArgumentError):
         name = error.keyword or _name(error)
         return f"{name} needs a value" if name.startswith("-") else f"{name} is missing"
+    if isinstance(error, RepeatArgumentError):
+        return f"{error.token.keyword or _name(error)} is given twice"
     if isinstance(error, CoercionError):
         return _not_converted(error)
     if isinstance(error, ValidationError) and error.argument:

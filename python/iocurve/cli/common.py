@@ -283,14 +283,14 @@ def show_titles(titles: Mapping[str, str], *, json: bool) -> None:
 
 
 OPTION_GROUPS = {
-    "Target": "target unlimited timeout full-speed root from vm directory store export config",
+    "Target": "target timeout full-speed root from vm directory store export config",
     "Service level": "profile quota pool speed source kinds",
     "Rates and latencies": "throughput iops latency client-egress client-iops-read client-iops-write mean p50 p95 p99 "
     "p999 latency-depth round-trip mix bs",
-    "Load": "workload rw rwmixread iodepth iodepth-max numjobs size runtime ramp short full quick scale points",
+    "Load": "workload rw rwmixread iodepth iodepth-max numjobs size runtime ramp-time full quick scale points",
     "Data safety": "create overwrite read-only resume keep-data",
     "Access": "allow secure-ports no-root-squash all-squash anonuid anongid suid dev async",
-    "Precision": "precision repeats rounds runs margin patience tolerance burst-time sustained no-probe",
+    "Precision": "precision retries runs margin search-time tolerance burst-time sustained no-confirm",
     "Many machines": "clients on hosts ssh remote-dir tls allow-missing on-loss",
     "Connections": "listen address port max-connections metrics-address",
     "Faults": "fault fault-seed fault-log",

@@ -61,7 +61,7 @@ GROUPS = {
             "run",
             "measure:run",
             "Run a scenario (a published methodology) or a job file (TOML).",
-            "iocurve run azure-disk --target /mnt/data --short",
+            "iocurve run azure-disk --target /mnt/data --quick",
         ),
         Command(
             "knee",

@@ -82,8 +82,17 @@ FILES = FileOptions()
 class EnvelopeOptions:
     """The options of the envelope alone."""
 
-    unlimited: Flag = False
-    """Measure the embedded volume without a service level, as fast as this machine is."""
+    rw: str | None = None
+    """Kind and order, as in fio: randread, randwrite, randrw, read, write or rw. Default: all mixes, random and
+    sequential."""
+    bs: str | None = None
+    """Block size, as in fio: 8k. Default: 4k random, 64k sequential."""
+    iodepth: AtLeast1 | None = None
+    """Queue depth of each job of the mixes, and the highest of the series by depth. Default: 32, sequential 8; 256."""
+    numjobs: AtLeast1 | None = None
+    """Jobs of the mixes. Default: one for each processor, at most 4."""
+    runtime: TimeNs | None = None
+    """Measured time of each point: 10s. Default: 2s, with --quick 500ms."""
     size: SizeBytes | None = None
     """Data set, all files together: 10GiB. Default: 1GiB, with --quick 256MiB."""
     timeout: TimeNs | None = None
@@ -91,11 +100,15 @@ class EnvelopeOptions:
     wait, as on a hard mount."""
     read_only: Flag = False
     """Measure reads only; nothing is written."""
-    repeats: AtLeast0 = REPEATS_MAX
-    """Times that a point is measured again while other programs disturb it."""
-    no_probe: Flag = False
-    """Do not look for limits after the last point. Default: where the points leave the limit open, the fastest loads
-    are repeated with one change at a time, for about ten seconds each."""
+    retries: AtLeast0 = REPEATS_MAX
+    """Times that a noisy point is measured again."""
+    no_confirm: Flag = False
+    """Skip the perturbation tests. Default: where the points leave the bottleneck open, the fastest loads are repeated
+    with one change at a time, for about ten seconds each."""
+
+    def load(self) -> scenarios.EnvelopeLoad:
+        """What was given of the load."""
+        return scenarios.EnvelopeLoad(self.rw, self.bs, self.iodepth, self.numjobs, self.runtime)
 
 
 ENVELOPE = EnvelopeOptions()
@@ -117,27 +130,24 @@ def envelope(
     Parameters
     ----------
     target
-        A directory, a file, a block device, or nfs://host[:port]/export?nconnect=8. Default: the embedded NFS volume
-        (ultra, 4 TiB).
+        A directory, a file, a block device, nfs://host[:port]/export?nconnect=8 or volume:PROFILE?quota=4TiB. Default:
+        the embedded NFS volume (ultra, 4 TiB); volume:unlimited is as fast as this machine.
     quick
-        Short points and few queue depths: about 20 seconds.
+        Reduced run, short points and few queue depths: about 20 seconds.
     out
         Directory for report.html, result.json and points.csv.
     """
-    if options.unlimited and target:
-        raise DialectError(
-            [Diagnostic("--unlimited is for the embedded volume; leave it out, or leave out the target")]
-        )
     asked = scenarios.envelope(
-        str(target) if target else "volume:unlimited" if options.unlimited else None,
+        str(target) if target else None,
         quick=quick,
         size_bytes=options.size,
+        load=options.load(),
         nfs_timeout_ns=options.timeout,
         create=files.create,
         overwrite=files.overwrite,
         read_only=options.read_only,
     )
-    asked = replace(asked, probe=not options.no_probe, repeats_max=options.repeats)
+    asked = replace(asked, probe=not options.no_confirm, repeats_max=options.retries)
     expressions = output.checks.parsed(scenarios.vocabulary(asked))
     with output.observed(), cluster.machines(*asked.targets.values()) as machines:
         result = scenarios.run(replace(asked, machines=machines), out, quiet=output.quiet)
@@ -151,34 +161,34 @@ class ScenarioRunOptions:
 
     target: Annotated[tuple[str, ...], Many] = ()
     """A directory, a file, a device, nfs://host/export, volume:PROFILE?quota=4TiB or disk:NAME; NAME=TARGET for each
-    where a scenario has several. Default of a scenario: the embedded target, in short form; of a job file: what the
+    where a scenario has several. Default of a scenario: the embedded target, in a reduced run; of a job file: what the
     file names."""
-    short: Flag = False
-    """Short form of a scenario: the same shape, smaller and shorter. The result lists what was shortened."""
+    quick: Flag = False
+    """Reduced run of a scenario: the same shape with less data and time. The result lists what was reduced."""
     full: Flag = False
-    """Full form, also on the embedded target."""
+    """Full run, also on the embedded target."""
     scale: Ratio | None = None
-    """Scale data and times of the full form down to this fraction: 1/100."""
+    """Scale data and times of the full run down to this fraction: 1/100."""
     full_speed: Flag = False
     """Run the embedded target at the full speed of its service. Default: the fraction that two processors carry; its
     results are compared with this fraction of the published ones."""
     points: Annotated[tuple[str, ...], Many] = ()
     """Run only these points: families (random-4k*) and values of axes (read_percent=100,0)."""
-    rounds: Rounds | None = None
-    """Rounds of points that are compared: in each round every one of them has a turn. The interval of a gain needs at
-    least 3; 1 measures each point once. Default: the scenario's, 6."""
-    repeats: AtLeast0 = REPEATS_MAX
-    """Times that a point is measured again while other programs disturb it."""
+    runs: Rounds | None = None
+    """Interleaved runs of each compared point. The interval of a speedup needs at least 3; 1 measures each point once.
+    Default: the scenario's, 6."""
+    retries: AtLeast0 = REPEATS_MAX
+    """Times that a noisy point is measured again."""
     margin: Ratio | None = None
-    """Smallest difference between compared points that matters: 5%. Verdicts say "no difference" only if the interval
-    of a gain excludes it. Default: the scenario's, 10%."""
+    """Smallest difference between compared points that matters: 5%. The comparison says "no difference" only if
+    the interval of a speedup excludes it. Default: the scenario's, 10%."""
 
     def request(self, scenario: str, files: FileOptions, *, keep_data: bool) -> Request:
         """The request of a scenario. Raises ``DialectError`` and ``TargetError``."""
         request = scenarios.requested(
             documents.load(scenario),
             self.target,
-            short=self.short,
+            quick=self.quick,
             full=self.full,
             scale=self.scale,
             points=self.points,
@@ -187,7 +197,7 @@ class ScenarioRunOptions:
             overwrite=files.overwrite,
             keep_data=keep_data,
         )
-        return replace(request.in_rounds(self.rounds), margin=self.margin, repeats_max=self.repeats)
+        return replace(request.in_rounds(self.runs), margin=self.margin, repeats_max=self.retries)
 
 
 SCENARIO = ScenarioRunOptions()
@@ -202,7 +212,7 @@ def run(
     resume: Flag = False,
     files: FileOptions = FILES,
     keep_data: Flag = False,
-    no_probe: Flag = False,
+    no_confirm: Flag = False,
     cluster: ClusterOptions = CLUSTER,
     output: MeasuredOutput = MEASURED_OUTPUT,
 ) -> int:
@@ -219,19 +229,20 @@ def run(
         Resume the scenario in --out: finished points are not measured again.
     keep_data
         Keep the scenario's data files, for --resume.
-    no_probe
-        Do not look for limits after the last point, as a scenario does where its points leave them open.
+    no_confirm
+        Skip the perturbation tests that a scenario runs where its points leave the bottleneck open.
     """
     path = Path(job)
     if path.suffix == ".toml" and not documents.is_scenario(path):
         reason = f"this is for scenarios, and {path} is a job file"
-        refuse(reason, dataclasses.replace(scenario, target=()), resume=resume, keep_data=keep_data, no_probe=no_probe)
+        own = dataclasses.replace(scenario, target=())
+        refuse(reason, own, resume=resume, keep_data=keep_data, no_confirm=no_confirm)
         if scenario.target:
             return _run_job_elsewhere(path, scenario.target, files, out, cluster, output)
         refuse("this creates a --target; a job file creates its files", create=files.create)
         return _run_job(path, files, out, cluster, output)
     request = scenario.request(str(job), files, keep_data=keep_data)
-    request = replace(request, probe=request.probe and not no_probe)
+    request = replace(request, probe=request.probe and not no_confirm)
     directory = out or OUT
     expressions = output.checks.parsed(scenarios.vocabulary(request))
     with output.observed(), cluster.machines(*request.targets.values()) as machines:
@@ -300,8 +311,8 @@ class SearchOptions:
     """Longest time of a point; it ends sooner at its --precision."""
     precision: Ratio = 0.02
     """Measure each point until its 95 % confidence interval is about this fraction of the mean, at most twice."""
-    repeats: AtLeast0 = 1
-    """Times that a point is measured again while other programs disturb it."""
+    retries: AtLeast0 = 1
+    """Times that a noisy point is measured again."""
     size: SizeBytes = GIB
     """Data set, all files together."""
     out: Path = OUT
@@ -320,7 +331,7 @@ class SearchOptions:
             workload=self.words(),
             size_bytes=self.size,
             effort=Effort(
-                precision=self.precision, repeats_max=self.repeats, longest_ns=self.runtime, workers=self.numjobs
+                precision=self.precision, repeats_max=self.retries, longest_ns=self.runtime, workers=self.numjobs
             ),
             iodepth_max=self.iodepth_max,
             overwrite=self.files.overwrite,
@@ -361,7 +372,7 @@ def find_max(
     p95: TimeNs | None = None,
     p99: TimeNs | None = None,
     p999: TimeNs | None = None,
-    patience: TimeNs = PATIENCE_NS,
+    search_time: TimeNs = PATIENCE_NS,
     options: SearchOptions = SEARCH,
     cluster: ClusterOptions = CLUSTER,
     output: MeasuredOutput = MEASURED_OUTPUT,
@@ -380,15 +391,15 @@ def find_max(
         99th percentile latency limit: 2ms.
     p999
         99.9th percentile latency limit.
-    patience
-        End the search after this time with the bracket that it has; low rates need long to be precise: 10m.
+    search_time
+        Longest time of the search; it then ends with the bracket that it has. Low rates need long to be precise: 10m.
     """
     limits = [(percent, ns) for percent, ns in ((50.0, p50), (95.0, p95), (99.0, p99), (99.9, p999)) if ns is not None]
     if len(limits) != 1:
         raise DialectError([Diagnostic("name one latency limit: --p50, --p95, --p99 or --p999, as in --p99 2ms")])
     percent, limit_ns = limits[0]
     question = options.question(target)
-    question = replace(question, effort=replace(question.effort, patience_ns=patience))
+    question = replace(question, effort=replace(question.effort, patience_ns=search_time))
     expressions = output.checks.parsed(searches.vocabulary(question, "max", percent))
     search = partial(searches.max_search, percent=percent, limit_ns=limit_ns)
     return _searched(question, search, expressions, options.out, cluster, output)

@@ -59,10 +59,10 @@ app = App(
 class LimitOptions:
     """The service level of an export, and settings that replace its limits."""
 
-    profile: Annotated[Profile | None, Parameter(name=("--profile", "--level"))] = None
+    profile: Profile | None = None
     """Service level (iocurve profile list), or a profile file that ends in .toml; standard, premium and ultra are
     short for anf-standard, anf-premium and anf-ultra: 16, 64 or 128 MiB/s per TiB of quota. Default of a new volume:
-    anf-ultra; with --throughput, unlimited."""
+    anf-ultra; with --throughput, unlimited, which has no limits."""
     quota: SizeText | None = None
     """Size of the volume: 4TiB. Many profiles derive their limits from it. Default of a new volume: 4TiB."""
     throughput: BandwidthText | None = None
@@ -157,7 +157,6 @@ def serve_volume(
     *,
     limits: LimitOptions = LIMITS,
     speed: FractionText | None = None,
-    unlimited: Annotated[Flag, Parameter(show=False)] = False,
     store: str | None = None,
     access: AccessOptions = ACCESS,
     export: Annotated[tuple[str, ...], Many] = (),
@@ -175,8 +174,6 @@ def serve_volume(
     speed
         Fraction of its speed at which the volume runs, for small machines: 10%, 0.1. Rates are a tenth, latencies ten
         times as long, so that curves and gains keep their shape. Default: full speed.
-    unlimited
-        Short for --profile unlimited.
     store
         "memory" or a directory whose files the volume serves. Default: memory.
     export
@@ -194,10 +191,7 @@ def serve_volume(
     """
     if metrics is None:
         refuse("this is the address of --metrics; add --metrics PORT", metrics_address=metrics_address)
-    if unlimited and limits.profile:
-        raise DialectError([Diagnostic("--profile and --unlimited: choose one")])
-    profile = {"profile": profiles.UNLIMITED} if unlimited else {}
-    one = limits.settings() | profile | given({"speed": speed, "store": store}) | access.settings()
+    one = limits.settings() | given({"speed": speed, "store": store}) | access.settings()
     spec = _volume_spec(one, export, config, volume.settings())
     with ExitStack() as stack:
         ending = stack.enter_context(_end_held_back())

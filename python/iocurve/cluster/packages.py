@@ -30,8 +30,8 @@ _LEFT_OUT = frozenset({"__pycache__", "jars", "rllib", "tune", "serve", "cpp", "
 
 
 def wheel(version: str, machine: str) -> str:
-    """The name of the file that ``make wheel`` builds for a kind of processor."""
-    return f"iocurve-{version}-cp311-abi3-manylinux_2_28_{machine}.whl"
+    """The name of the file that ``make wheel`` builds for a kind of processor; it lacks the version's commit."""
+    return f"iocurve-{version.partition('+')[0]}-cp311-abi3-manylinux_2_28_{machine}.whl"
 
 
 def installation() -> str:

@@ -100,9 +100,9 @@ def option(field: str) -> str:
 
 
 def remedies(*ways: str) -> str:
-    """The ways that a caller has instead: ``use --short, or name a directory``, without those whose options it lacks.
+    """The ways that a caller has instead: ``use --quick, or name a directory``, without those whose options it lacks.
 
-    A way names options by their fields: ``use {short} for a smaller data set``.
+    A way names options by their fields: ``use {quick} for a smaller data set``.
     """
     option_of = _OPTION_OF.get()
     open_ways = [way for way in ways if all(option_of(field) for field in _FIELD.findall(way))]

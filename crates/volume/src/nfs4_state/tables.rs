@@ -26,6 +26,8 @@ pub(crate) struct State {
     ids: RandomState,
     /// Names the server to its clients, over restarts.
     pub(crate) scope: String,
+    /// Program and version, for the implementation id of EXCHANGE_ID.
+    pub(crate) implementation: String,
     tables: Mutex<Tables>,
 }
 
@@ -60,7 +62,7 @@ impl State {
             numbers: 0,
             grace: Grace::begin(key, records, now),
         };
-        Self { ids: RandomState::new(), scope, tables: Mutex::new(tables) }
+        Self { ids: RandomState::new(), scope, implementation: "iocurve".to_owned(), tables: Mutex::new(tables) }
     }
 
     pub(super) fn tables(&self) -> MutexGuard<'_, Tables> {

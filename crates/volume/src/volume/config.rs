@@ -75,6 +75,8 @@ pub struct VolumeConfig {
     pub handle_key: [u8; 16],
     /// Faults that all stores inject; none if `None`.
     pub faults: Option<Faults>,
+    /// Version of the program, which EXCHANGE_ID tells clients.
+    pub version: &'static str,
 }
 
 /// Default of `VolumeConfig::connections_max`.
@@ -93,6 +95,7 @@ impl Default for VolumeConfig {
             connection_memory_bytes: LIMIT_BYTES as u64,
             handle_key: HandleKey::random().to_bytes(),
             faults: None,
+            version: env!("CARGO_PKG_VERSION"),
         }
     }
 }

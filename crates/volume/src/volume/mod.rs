@@ -65,7 +65,8 @@ impl Volume {
         let connections_max = raise_open_files_limit(config.connections_max.into()) as usize;
         let threads = Threads::new(count, further, &cpus, connections_max).map_err(system("prepare its threads"))?;
         let memory = ConnectionMemory::new(config.connection_memory_bytes as usize);
-        let nfs4 = State::new(scope(&exports), config.handle_key, records(config), clock.now());
+        let mut nfs4 = State::new(scope(&exports), config.handle_key, records(config), clock.now());
+        nfs4.implementation = format!("iocurve {}", config.version);
         Self::serve(listener, exports, memory, nfs4, threads, clock)
     }
 

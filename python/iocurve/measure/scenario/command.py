@@ -14,15 +14,17 @@ from msgspec.structs import replace
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.foundation.errors import Diagnostic, DialectError, TargetError, option
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS, counted, format_bytes, format_duration
-from iocurve.job.model import TreeLoad
+from iocurve.job.model import Load, Said, Section, TreeLoad
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.data_set import MULTIPLE_BYTES
 from iocurve.measure.scenario import caches, runner
+from iocurve.measure.scenario import document as documents
 from iocurve.measure.scenario.cases import Case, CaseGroup, Cases, groups_of, scaled
-from iocurve.measure.scenario.document import Family, Form, Scenario, load
+from iocurve.measure.scenario.document import Family, Form, Scenario
 from iocurve.measure.scenario.runner import FormName, Request
+from iocurve.measure.search.command import workload_of
 from iocurve.report.progress import View
-from iocurve.result.document import RESULT_NAME, Result, TargetFacts
+from iocurve.result.document import RESULT_NAME, Axis, Result, TargetFacts
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import UNOPENED
 
@@ -36,7 +38,7 @@ def requested(
     scenario: Scenario,
     named: Sequence[str] | Mapping[str, targets.Target],
     *,
-    short: bool,
+    quick: bool,
     full: bool,
     scale: float | None,
     points: Sequence[str],
@@ -51,9 +53,9 @@ def requested(
 
     Without a target the scenario's embedded ones run, in the short form unless the full one is requested.
     """
-    if sum((short, full, scale is not None)) > 1:
-        raise DialectError([Diagnostic(f"{option('short')}, {option('full')} and {option('scale')}: choose one")])
-    form, name = _form(scenario, short or not (named or full or scale), scale)
+    if sum((quick, full, scale is not None)) > 1:
+        raise DialectError([Diagnostic(f"{option('quick')}, {option('full')} and {option('scale')}: choose one")])
+    form, name = _form(scenario, quick or not (named or full or scale), scale)
     return Request(
         scenario=scenario,
         form=form,
@@ -81,11 +83,84 @@ def run(request: Request, directory: Path, *, resume: bool = False, quiet: bool 
     return campaigns.into_directory(directory, carried_out, quiet=quiet)
 
 
+class EnvelopeLoad(msgspec.Struct, frozen=True):
+    """The load of the envelope as fio names it; what is None stays as the scenario has it."""
+
+    rw: str | None = None
+    bs: str | None = None
+    iodepth: int | None = None
+    """Of each job of a mix; also the highest of the series by depth, which has one job."""
+    numjobs: int | None = None
+    runtime_ns: int | None = None
+
+    def applied(self, scenario: Scenario, form: Form) -> tuple[Scenario, Form]:
+        """The scenario and its form with this load. Raises ``DialectError``."""
+        if self.rw and not self.bs:
+            own = replace(self, bs=BS_RANDOM if self.rw.startswith("rand") else BS_SEQUENTIAL)
+            return own.applied(scenario, form)
+        words = {"rw": self.rw, "bs": self.bs}
+        workload = workload_of(" ".join(f"{name}={value}" for name, value in words.items() if value is not None))
+        load = Section.of(*workload).load
+        runtime_ns = self.runtime_ns or form.runtime_ns
+        families, forms = [], {}
+        for family in scenario.families:
+            axes = form.families[family.name].axes
+            is_random = load.random if self.rw else bool(family.jobs[0].load.get("random"))
+            if is_random != family.jobs[0].load.get("random") and "read_percent" in axes:
+                continue
+            changed = self._series(family, load) if "depth" in axes else self._mix(family, load)
+            families.append(changed)
+            forms[changed.name] = replace(
+                form.families[family.name], axes=self._axes(axes, load), runtime_ns=runtime_ns
+            )
+        interval_ns = min(form.interval_ns, max(MILLISECOND_NS, runtime_ns // INTERVALS_MIN))
+        form = replace(form, families=forms, runtime_ns=runtime_ns, interval_ns=interval_ns)
+        return replace(scenario, families=tuple(families)), form
+
+    def _axes(self, axes: Mapping[str, tuple[Axis, ...]], load: Load) -> dict[str, tuple[Axis, ...]]:
+        changed = dict(axes)
+        if self.rw and "read_percent" in axes and not (load.reads and load.writes):
+            changed["read_percent"] = (100 if load.reads else 0,)
+        if self.iodepth and "depth" in axes:
+            changed["depth"] = (*(depth for depth in axes["depth"] if int(depth) < self.iodepth), self.iodepth)
+        return changed
+
+    def _mix(self, family: Family, load: Load) -> Family:
+        (job,) = family.jobs
+        own = Said.of(blocks=load.blocks if self.bs else None, depth=self.iodepth, numjobs=self.numjobs)
+        job = replace(job, load=own.over(job.load), per_processor=job.per_processor and self.numjobs is None)
+        return self._named(replace(family, jobs=(job,)), "random" if job.load.get("random") else "sequential", "mix")
+
+    def _series(self, family: Family, load: Load) -> Family:
+        (job,) = family.jobs
+        kinds = {"random": load.random, "reads": load.reads, "writes": load.writes} if self.rw else {}
+        own = Said.of(blocks=load.blocks if self.bs else None, **kinds)
+        job = replace(job, load=own.over(job.load))
+        turns = {"depth": (self.iodepth,)} if self.iodepth else family.turns
+        order = "random" if job.load.get("random") else "sequential"
+        kind = " mix" if load.reads and load.writes else " read" if load.reads or not self.rw else " write"
+        return self._named(replace(family, jobs=(job,), turns=turns), order, "depth", kind)
+
+    def _named(self, family: Family, order: str, what: str, kind: str = "") -> Family:
+        if not self.bs:
+            return family
+        name = re.sub(r"[^\w.-]", "-", f"{order}-{self.bs}-{what}")
+        return replace(family, name=name, title=f"{self.bs} {order}{kind}")
+
+
+AS_IT_IS = EnvelopeLoad()
+BS_RANDOM, BS_SEQUENTIAL = "4k", "64k"
+"""Block sizes of the scenario."""
+INTERVALS_MIN = 20
+"""Intervals of a point, at least."""
+
+
 def envelope(
     target: str | None,
     *,
     quick: bool = False,
     size_bytes: int | None = None,
+    load: EnvelopeLoad = AS_IT_IS,
     nfs_timeout_ns: int | None = None,
     create: bool = False,
     overwrite: bool = False,
@@ -95,8 +170,9 @@ def envelope(
 
     Raises ``DialectError`` and ``TargetError``.
     """
-    scenario = load("envelope")
+    scenario = documents.load("envelope")
     form = scenario.short if quick else scenario.full
+    scenario, form = load.applied(scenario, form)
     return Request(
         scenario=scenario,
         form=form if size_bytes is None else replace(form, size_bytes=size_bytes),
@@ -244,8 +320,8 @@ def _turns_shown(scenario: Scenario, form: Form) -> list[str]:
     return [f"  {counted(points, 'point')} that are compared take turns: {form.rounds} rounds, {lengths} each"]
 
 
-def _form(scenario: Scenario, short: bool, scale: float | None) -> tuple[Form, FormName]:
-    if short:
+def _form(scenario: Scenario, quick: bool, scale: float | None) -> tuple[Form, FormName]:
+    if quick:
         return scenario.short, "short"
     if scale is None:
         return scenario.full, "full"

@@ -330,7 +330,7 @@ def _check_space(request: Request, cases: Sequence[Case]) -> None:
     try:
         opened_target.check_space([(target, needed) for target in used])
     except TargetError as error:
-        ways = ("use {short} or {scale} 1/1000 for a smaller data set", "use {quick} or a smaller {size}")
+        ways = ("use {quick} or {scale} 1/1000 for a smaller data set", "use {quick} or a smaller {size}")
         raise TargetError(f"{error}; {remedies(*ways, 'make room')}") from None
 
 

@@ -100,11 +100,11 @@ def _max_stopped(found: ceiling.Ceiling, closed_s: float) -> str:
     needed_s = closed_s + (found.needed_s or 0.0)
     if needed_s > NEEDED_S_MAX:
         return "the patience ended: the precision would need more than a day; ask for less with --precision"
-    return f"the patience ended: the precision would need about --patience {_patience(needed_s)}"
+    return f"the patience ended: the precision would need about --search-time {_patience(needed_s)}"
 
 
 def _patience(seconds: float) -> str:
-    """A time as ``--patience`` reads it: ``90s``, ``11m``, ``5h``."""
+    """A time as ``--search-time`` reads it: ``90s``, ``11m``, ``5h``."""
     for unit, length in (("h", 3600), ("m", 60)):
         if seconds >= 2 * length:
             return f"{math.ceil(seconds / length)}{unit}"

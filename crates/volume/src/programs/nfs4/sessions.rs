@@ -123,7 +123,7 @@ pub(super) fn exchange_id(compound: &mut Compound<'_, '_>, reader: &mut Reader<'
         eir_server_scope: name,
         eir_server_impl_id: Some(nfs_impl_id4 {
             nii_domain: b"iocurve",
-            nii_name: concat!("iocurve ", env!("CARGO_PKG_VERSION")).as_bytes(),
+            nii_name: served.nfs4.implementation.as_bytes(),
             nii_date: nfstime4::default(),
         }),
     });
