@@ -167,63 +167,44 @@ IGNORED_FLAGS = ("live1", "live1n", "livecsvex", "no0usecerr", "nodiocheck", "no
 """Flags that change nothing here: live statistics are those of all threads, and each thread opens its files."""
 IGNORED_VALUES = ("blockvaralgo", "log", "port", "randalgo", "svcupint", "svcwait")
 REFUSED_FLAGS = {
-    "backward": "for sequential reads backwards: iocurve fio --rw=read:-8k --bs=4k",
-    "cpu": "--out DIR writes result.json, which has the processor time of each thread",
-    "cufile": "there is no GPU engine",
-    "cufiledriveropen": "there is no GPU engine",
-    "cuhostbufreg": "there is no GPU engine",
-    "dirstats": "leave it out; files are counted",
-    "foreground": "hosts need no service: --hosts reaches them over ssh",
-    "gds": "there is no GPU engine",
-    "gdsbufreg": "there is no GPU engine",
-    "gpuperservice": "there is no GPU engine",
-    "interrupt": "Ctrl-C ends a run on all hosts",
-    "livejsonex": "--metrics PORT serves values while it runs",
-    "mmap": "for mapped files: iocurve fio --ioengine=mmap",
-    "netbench": "for a network alone: iperf3",
-    "nopathexp": "give files without square brackets",
-    "preallocfile": "--trunctosize gives files their size",
-    "quit": "hosts need no service: --hosts reaches them over ssh",
-    "readinline": "read in another phase: -r",
-    "service": "hosts need no service: --hosts reaches them over ssh",
-    "statinline": "stat in another phase: --stat",
-    "strided": "for strided access: iocurve fio --zonemode=strided",
-    "svcelapsed": "--allelapsed shows the time of each thread",
-    "svcping": "--metrics PORT serves values while it runs",
-    "treerand": "for files of several sizes: iocurve vdbench with fsd= sizes=",
-    "trunc": "delete the files first: -F",
-    "verifydirect": "for verification: iocurve fio --verify=crc32c --verify_backlog=1",
+    "for sequential reads backwards: iocurve fio --rw=read:-8k --bs=4k": "backward",
+    "--out DIR writes result.json, which has the processor time of each thread": "cpu",
+    "there is no GPU engine": "cufile cufiledriveropen cuhostbufreg gds gdsbufreg gpuperservice",
+    "leave it out; files are counted": "dirstats",
+    "hosts need no service: --hosts reaches them over ssh": "foreground quit service",
+    "Ctrl-C ends a run on all hosts": "interrupt",
+    "--metrics PORT serves values while it runs": "livejsonex svcping",
+    "for mapped files: iocurve fio --ioengine=mmap": "mmap",
+    "for a network alone: iperf3": "netbench",
+    "give files without square brackets": "nopathexp",
+    "--trunctosize gives files their size": "preallocfile",
+    "read in another phase: -r": "readinline",
+    "stat in another phase: --stat": "statinline",
+    "for strided access: iocurve fio --zonemode=strided": "strided",
+    "--allelapsed shows the time of each thread": "svcelapsed",
+    "for files of several sizes: iocurve vdbench with fsd= sizes=": "treerand",
+    "delete the files first: -F": "trunc",
+    "for verification: iocurve fio --verify=crc32c --verify_backlog=1": "verifydirect",
 }
+"""Flags that are refused, by the hint that says what to use instead."""
 REFUSED_VALUES = {
-    "clients": "for a network alone: iperf3",
-    "clientsfile": "for a network alone: iperf3",
-    "cuobj": "object storage is not supported; files, directories and devices are",
-    "fadv": "for access hints: iocurve fio --fadvise_hint",
-    "flock": "leave it out",
-    "gpuids": "there is no GPU engine",
-    "journaldir": "for verification with a journal: iocurve vdbench -jn",
-    "livejson": "--metrics PORT serves values while it runs",
-    "madv": "for mapped files: iocurve fio --ioengine=mmap",
-    "netdevs": "for a network alone: iperf3",
-    "opslog": "for a log of each operation: iocurve fio --write_lat_log=PREFIX --log_offset=1",
-    "rankoffset": "leave it out",
-    "recvbuf": "for a network alone: iperf3",
-    "respsize": "for a network alone: iperf3",
-    "rotatehosts": "leave it out",
-    "rwmixthr": "--rwmixpct mixes reads and writes in each thread",
-    "rwmixthrpct": "--rwmixpct mixes reads and writes in each thread",
-    "sendbuf": "for a network alone: iperf3",
-    "servers": "for a network alone: iperf3",
-    "serversfile": "for a network alone: iperf3",
-    "sharesize": "for files of several sizes: iocurve vdbench with fsd= sizes=",
-    "start": "hosts of one run start together: --hosts",
-    "svcpwfile": "hosts need no service: --hosts reaches them over ssh",
-    "treefile": "for files of several sizes: iocurve vdbench with fsd= sizes=",
-    "treeroundup": "for files of several sizes: iocurve vdbench with fsd= sizes=",
-    "treescan": "for files of several sizes: iocurve vdbench with fsd= sizes=",
-    "verify": "for verification: iocurve fio --verify=crc32c",
-    "zones": "--cores binds threads to processors",
+    "for a network alone: iperf3": "clients clientsfile netdevs recvbuf respsize sendbuf servers serversfile",
+    "object storage is not supported; files, directories and devices are": "cuobj",
+    "for access hints: iocurve fio --fadvise_hint": "fadv",
+    "leave it out": "flock rankoffset rotatehosts",
+    "there is no GPU engine": "gpuids",
+    "for verification with a journal: iocurve vdbench -jn": "journaldir",
+    "--metrics PORT serves values while it runs": "livejson",
+    "for mapped files: iocurve fio --ioengine=mmap": "madv",
+    "for a log of each operation: iocurve fio --write_lat_log=PREFIX --log_offset=1": "opslog",
+    "--rwmixpct mixes reads and writes in each thread": "rwmixthr rwmixthrpct",
+    "for files of several sizes: iocurve vdbench with fsd= sizes=": "sharesize treefile treeroundup treescan",
+    "hosts of one run start together: --hosts": "start",
+    "hosts need no service: --hosts reaches them over ssh": "svcpwfile",
+    "for verification: iocurve fio --verify=crc32c": "verify",
+    "--cores binds threads to processors": "zones",
 }
+"""The same of options with a value."""
 UNSUPPORTED = {"--s3": ("object storage is not supported", "files, directories and devices are")}
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 
@@ -258,17 +239,17 @@ def _options(directory: Path) -> dict[str, TableOption]:
         **{name: sets(target, str) for name, target in TEXTS.items()},
         **{name: ignored(takes_value=False) for name in IGNORED_FLAGS},
         **{name: ignored(takes_value=True) for name in IGNORED_VALUES},
-        **{name: _refused(name, hint, takes_value=False) for name, hint in REFUSED_FLAGS.items()},
-        **{name: _refused(name, hint, takes_value=True) for name, hint in REFUSED_VALUES.items()},
+        **{
+            name: refused(f"--{name} is not supported", hint, takes_value=takes_value)
+            for takes_value, by_hint in ((False, REFUSED_FLAGS), (True, REFUSED_VALUES))
+            for hint, names in by_hint.items()
+            for name in names.split()
+        },
         "cores": sets("cpus", _cores),
         "livecsv": sets("live_csv", lambda text: STDOUT if text == "stdout" else directory / text),
         "configfile": TableOption(partial(_config, directory)),
     }
     return {f"--{name}": option for name, option in options.items()}
-
-
-def _refused(name: str, hint: str, *, takes_value: bool) -> TableOption:
-    return refused(f"--{name} is not supported", hint, takes_value=takes_value)
 
 
 def _number(name: str) -> TableOption:
