@@ -14,21 +14,7 @@ from iocurve.dialects.elbencho.options import PHASES, ElbenchoOptions
 from iocurve.engine import plan as plans
 from iocurve.foundation.errors import Diagnostic, PlanError
 from iocurve.foundation.units import MILLISECOND_NS
-from iocurve.job.model import (
-    Data,
-    Ending,
-    Files,
-    Job,
-    Load,
-    Pace,
-    PerKind,
-    PlanNote,
-    Reporting,
-    Said,
-    Section,
-    Target,
-    Words,
-)
+from iocurve.job import model
 from iocurve.job.resolve import Machine, PathFacts, plan_here, resolve
 from iocurve.job.resolve.engines import checked_nfs_url
 from iocurve.job.resolve.machine import ENDLESS
@@ -44,7 +30,7 @@ TASKS: dict[str, plans.TreeTask] = {
     "delfiles": "delete",
     "deldirs": "rmdir",
 }
-WORDS = Words(
+WORDS = model.Words(
     names={"depth": "--iodepth", "direct": "--direct"},
     joint=" ",
     asks={"direct": "--direct"},
@@ -68,7 +54,7 @@ class Phase(msgspec.Struct, frozen=True):
 
     name: str
     """elbencho's name: ``WRITE``, ``RWMIX30``."""
-    threads: tuple[Section, ...]
+    threads: tuple[model.Section, ...]
     """The load of each thread."""
     unit: str = ""
     """``Dirs`` or ``Files``; empty where only data are counted."""
@@ -78,19 +64,19 @@ class Phase(msgspec.Struct, frozen=True):
     """Kinds that move data."""
     entries: int = 0
     """Entries that the phase has."""
-    after: tuple[Section, ...] = ()
+    after: tuple[model.Section, ...] = ()
     """Removes the directories of the ranks, or has the lengths of files, which get them before the phase; not timed."""
 
     @property
-    def job(self) -> Job:
+    def job(self) -> model.Job:
         """The phase as a job, of which the threads up to the first barrier are timed."""
         after = [
             section.replace(report=section.report.replace(barrier=not number))
             for number, section in enumerate(self.after)
         ]
-        return Job(name=self.name, words=WORDS, sections=(*self.threads, *after), defaults=Said())
+        return model.Job(name=self.name, words=WORDS, sections=(*self.threads, *after), defaults=model.Said())
 
-    def notes(self, machine: Machine) -> tuple[PlanNote, ...]:
+    def notes(self, machine: Machine) -> tuple[model.PlanNote, ...]:
         """Warnings about the load: threads differ in their shares alone, so that the first one has them all."""
         job = self.job
         return resolve(job.replace(sections=job.sections[:1]), machine, Path.cwd()).notes
@@ -294,7 +280,7 @@ def roots_of(options: ElbenchoOptions, rank: int) -> tuple[str | None, tuple[str
     return target, (above,), plans.TreeNames(directory=name, file=file)
 
 
-def _tree_thread(options: ElbenchoOptions, option: str, number: int) -> Section:
+def _tree_thread(options: ElbenchoOptions, option: str, number: int) -> model.Section:
     target, roots, names = roots_of(options, rank_of(options, number))
     block = min(options.block, options.size) if options.size else 1
     tree = plans.Tree(
@@ -324,18 +310,18 @@ def _tree_thread(options: ElbenchoOptions, option: str, number: int) -> Section:
     limit = {"write": options.write_limit, "read": options.read_limit}.get(option, 0)
     return _thread(options, option, number).replace(
         target=_target(options, target),
-        files=Files(regions=((_region(roots[0], 0, block),),)),
-        load=Load(
+        files=model.Files(regions=((_region(roots[0], 0, block),),)),
+        load=model.Load(
             tasks=work,
             task_shares=shares,
-            blocks=PerKind.same(plans.FixedBlocks(bytes=block)),
+            blocks=model.PerKind.same(plans.FixedBlocks(bytes=block)),
             random=options.random and option == "read",
         ),
-        pace=Pace(rate_total_bytes=limit if task == "transfer" else 0),
+        pace=model.Pace(rate_total_bytes=limit if task == "transfer" else 0),
     )
 
 
-def _remover(options: ElbenchoOptions, rank: int) -> Section:
+def _remover(options: ElbenchoOptions, rank: int) -> model.Section:
     """Removes the directories of a rank, which its directories were in."""
     target, roots, _ = roots_of(options, rank)
     return _names(options, "deldirs", rank, target, "rmdir", [_region(root, 0, 1) for root in roots])
@@ -361,25 +347,25 @@ def _of_files(data_set: ElbenchoData, option: str) -> Phase:
     )
 
 
-def _lengths(data_set: ElbenchoData) -> Section:
+def _lengths(data_set: ElbenchoData) -> model.Section:
     """Random writes reach no rest of the blocks, but files have their whole length."""
     placed = [place(path) for path in data_set.options.paths]
     regions = [_region(path, 0, length, "reserve") for (_, path), length in zip(placed, data_set.lengths, strict=True)]
     return _names(data_set.options, "lengths", 0, placed[0][0], "getattr", regions)
 
 
-def _deleter(options: ElbenchoOptions, number: int, used: int) -> Section:
+def _deleter(options: ElbenchoOptions, number: int, used: int) -> model.Section:
     placed = [place(path) for path in options.paths[number::used]]
     return _names(options, "delfiles", number, placed[0][0], "delete", [_region(path, 0, 1) for _, path in placed])
 
 
-def transferred(thread: Section) -> int:
+def transferred(thread: model.Section) -> int:
     """Bytes after which a thread on files or devices ends; 0 if it goes on until its time is over."""
     amount = thread.ending.transfer
     return amount if isinstance(amount, int) and not thread.ending.endless else 0
 
 
-def _data_thread(data_set: ElbenchoData, option: str, number: int) -> Section:
+def _data_thread(data_set: ElbenchoData, option: str, number: int) -> model.Section:
     options = data_set.options
     layout: plans.Layout = "existing"
     if option == "write" and not data_set.is_device:
@@ -394,21 +380,21 @@ def _data_thread(data_set: ElbenchoData, option: str, number: int) -> Section:
     thread = _thread(options, option, number)
     return thread.replace(
         target=_target(options, placed[0][0]),
-        files=Files(regions=(regions,), file_select="by_size" if options.random else "sequential"),
-        load=Load(
+        files=model.Files(regions=(regions,), file_select="by_size" if options.random else "sequential"),
+        load=model.Load(
             reads=read_percent > 0,
             writes=read_percent < 100,
             read_percent=read_percent,
-            blocks=PerKind.same(plans.FixedBlocks(bytes=options.block)),
+            blocks=model.PerKind.same(plans.FixedBlocks(bytes=options.block)),
             # Sequential offsets are random ones of which none is drawn.
             random=True,
-            random_percent=PerKind.same(100 if options.random else 0),
-            align_bytes=PerKind.same(0 if options.aligned else 1),
+            random_percent=model.PerKind.same(100 if options.random else 0),
+            align_bytes=model.PerKind.same(0 if options.aligned else 1),
             cover="once" if option == "write" and options.aligned else "independent",
             position="worker",
             short_last_block=not options.random,
         ),
-        pace=Pace(
+        pace=model.Pace(
             depth=options.depth, rate_total_bytes=options.write_limit if option == "write" else options.read_limit
         ),
         ending=thread.ending.replace(transfer=amount, endless=options.repeats),
@@ -418,21 +404,21 @@ def _data_thread(data_set: ElbenchoData, option: str, number: int) -> Section:
 # -- both ----------------------------------------------------------------------------------------------------------
 
 
-def _thread(options: ElbenchoOptions, option: str, number: int) -> Section:
+def _thread(options: ElbenchoOptions, option: str, number: int) -> model.Section:
     """A thread whose target, files and load are still to be set."""
     cpus = (options.cpus[number % options.threads % len(options.cpus)],) if options.cpus else ()
-    return Section(
+    return model.Section(
         name=option,
         first_jobnum=number,
         clients=(number // options.threads,),
         cpus=cpus,
-        data=Data(repeatable=False, payload_refill=options.refill_percent > 0, payload_scramble=False),
-        ending=Ending(
+        data=model.Data(repeatable=False, payload_refill=options.refill_percent > 0, payload_scramble=False),
+        ending=model.Ending(
             runtime_ns=options.runtime_ns,
             ends_others="on_error",
             tolerates=(_MADE_BY_OTHERS,) if options.shares_directories else (),
         ),
-        report=Reporting(report_as_one=True, intervals_singly=SINGLE_INTERVALS),
+        report=model.Reporting(report_as_one=True, intervals_singly=SINGLE_INTERVALS),
     )
 
 
@@ -443,13 +429,13 @@ def _names(
     target: str | None,
     kind: plans.MetadataKind,
     regions: Sequence[plans.FilePlan],
-) -> Section:
+) -> model.Section:
     """The load of a thread that does one operation on each of some names."""
     thread = _thread(options, name, number)
     return thread.replace(
         target=_target(options, target).replace(engine="sync" if target is None else "nfs"),
-        files=Files(regions=(tuple(regions),)),
-        load=Load(metadata=kind),
+        files=model.Files(regions=(tuple(regions),)),
+        load=model.Load(metadata=kind),
         ending=thread.ending.replace(runtime_ns=0),
     )
 
@@ -458,7 +444,7 @@ def _region(path: str, offset: int, size: int, layout: plans.Layout = "nothing")
     return plans.FilePlan(path=path, offset_bytes=offset, bytes=size, layout=layout, keep=True)
 
 
-def _target(options: ElbenchoOptions, target: str | None) -> Target:
+def _target(options: ElbenchoOptions, target: str | None) -> model.Target:
     if target is not None:
-        return Target(engine="nfs", nfs_url=target)
-    return Target(engine="aio" if options.depth > 1 else "sync", direct=options.direct)
+        return model.Target(engine="nfs", nfs_url=target)
+    return model.Target(engine="aio" if options.depth > 1 else "sync", direct=options.direct)

@@ -67,11 +67,8 @@ class Shape(msgspec.Struct, frozen=True):
         top = self.test_directory(rank, iteration, loop)
         return (f"{top}/{self._directory(base, number)}" for number in range(self.directories))
 
-    def item_paths(self, kind: str, rank: int, iteration: int, shift: int) -> list[str]:
+    def item_paths(self, kind: str, rank: int, iteration: int, shift: int) -> Iterator[str]:
         """The items that a rank uses after a number of rank shifts (-N), in order of their numbers."""
-        return list(self._item_paths(kind, rank, iteration, shift))
-
-    def _item_paths(self, kind: str, rank: int, iteration: int, shift: int) -> Iterator[str]:
         options = self.options
         owner = (rank + shift * options.shift) % options.ranks
         base = self._base((owner + options.shift) % options.ranks)
@@ -291,7 +288,7 @@ def _of_files(shape: Shape, iteration: int) -> Iterator[Phase]:
 def _items_by_rank(shape: Shape, kind: str, iteration: int) -> Callable[[int], Callable[[], tuple[list[str], ...]]]:
     """Makes the items of each rank after a number of rank shifts."""
     ranks = range(shape.options.ranks)
-    return lambda shift: lambda: tuple(shape.item_paths(kind, rank, iteration, shift) for rank in ranks)
+    return lambda shift: lambda: tuple([*shape.item_paths(kind, rank, iteration, shift)] for rank in ranks)
 
 
 def _target(path: str, durability: plans.Durability) -> tuple[Target, Callable[[str], str]]:

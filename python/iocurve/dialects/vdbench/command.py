@@ -124,15 +124,15 @@ def read_command(arguments: Sequence[str], **place: Unpack[Workplace]) -> Parame
         size=cli.size,
         on_cluster=cli.cluster is not None,
     ).make()
-    runs = expand(definitions, list(topology.storage), cli.overrides, Random(machine.fresh_seed()))
-    errors += [*topology.errors, *runs.errors]
-    errors += _loop_errors(definitions) + _missing_runs(runs.runs, errors) + _missing_first_run(cli, definitions)
+    runs, run_errors = expand(definitions, list(topology.storage), cli, Random(machine.fresh_seed()))
+    errors += [*topology.errors, *run_errors]
+    errors += _loop_errors(definitions) + _missing_runs(runs, errors) + _missing_first_run(cli, definitions)
     request = _validation_request(cli, definitions, errors)
     errors += validation_errors(definitions, topology, request)
     errors += _cluster_errors(cli, definitions, request)
-    trees = file_systems.read(definitions, topology.host_of, runs.runs, errors, topology.anchors)
+    trees = file_systems.read(definitions, topology.host_of, runs, errors, topology.anchors)
     file = ParameterFile(
-        notes=(*cli.notes, *_notes(cli, definitions, topology, request, runs.runs)),
+        notes=(*cli.notes, *_notes(cli, definitions, topology, request, runs)),
         out=cli.out,
         machine=machine,
         options=cli,
@@ -140,9 +140,9 @@ def read_command(arguments: Sequence[str], **place: Unpack[Workplace]) -> Parame
         definitions=definitions,
         file_systems=trees,
         topology=topology,
-        runs=tuple(_from(cli.first_run, runs.runs)),
+        runs=tuple(_from(cli.first_run, runs)),
         directory=directory,
-        validation=validation(definitions, topology, trees, runs.runs, request, directory),
+        validation=validation(definitions, topology, trees, runs, request, directory),
         arguments=tuple(arguments),
         cluster=_cluster(cli, topology),
     )
@@ -159,7 +159,7 @@ def read_command(arguments: Sequence[str], **place: Unpack[Workplace]) -> Parame
 def _notes(
     cli: Options, definitions: Definitions, topology: Topology, request: ValidationRequest, runs: Sequence[Run]
 ) -> Iterator[PlanNote]:
-    if (cli.cleans or cli.overrides.format) and not definitions.is_file_system:
+    if (cli.cleans or cli.format) and not definitions.is_file_system:
         text = "-c, -co, -cy and -cn have no effect: they are for file systems"
         yield PlanNote("no_effect", text, Where(COMMAND_LINE, 1))
     if isinstance(definitions.general.get("dataerrors"), str):

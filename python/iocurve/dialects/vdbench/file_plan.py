@@ -23,20 +23,7 @@ from iocurve.dialects.vdbench.validation import Validation
 from iocurve.engine import plan as plans
 from iocurve.foundation.errors import Diagnostic, PlanError, Where
 from iocurve.foundation.units import SECOND_NS
-from iocurve.job.model import (
-    Data,
-    Ending,
-    Files,
-    Job,
-    Load,
-    Pace,
-    PerKind,
-    PlanNote,
-    Reporting,
-    Said,
-    Section,
-    Target,
-)
+from iocurve.job import model
 from iocurve.job.resolve import Machine, plan_here
 from iocurve.job.resolve.engines import checked_nfs_url
 
@@ -95,7 +82,7 @@ class FilePlans(msgspec.Struct, frozen=True):
         default = next((fwd for fwd in self.definitions.by_kind["fwd"] if fwd.name.lower() == FORMAT), None)
         threads = default.get("threads", FORMAT_THREADS) if default else FORMAT_THREADS
         sizes = default.get("xfersizes") if default else None
-        blocks = PerKind.same(_blocks(sizes or Shares.same(FORMAT_TRANSFER)))
+        blocks = model.PerKind.same(_blocks(sizes or Shares.same(FORMAT_TRANSFER)))
         sections, shares = [], []
         runtime_ns = run.timing.total_ns if "limited" in words else 0
         for tree, hosts in self._formatted(run):
@@ -110,7 +97,7 @@ class FilePlans(msgspec.Struct, frozen=True):
                     select=plans.SequentialSelect(),
                 )
                 section = self._section(run, None, tree, f"format_{tree.name}", threads)
-                load, ending = Load(tasks=work, blocks=blocks), section.ending
+                load, ending = model.Load(tasks=work, blocks=blocks), section.ending
                 sections.append(section.replace(load=load, ending=ending.replace(runtime_ns=runtime_ns)))
                 shares += [Share("format", tree.name, host)] * section.numjobs
         planned = self._planned(run, f"format_for_{run.name}", None, sections, shares, frozenset({"write"}))
@@ -140,7 +127,7 @@ class FilePlans(msgspec.Struct, frozen=True):
         """The run itself. ``rate`` is the rate of a point of a curve."""
         workloads = self.file_systems.of_run(run)
         per_second = rate if rate is not None else self._rate(run)
-        sections: list[Section] = []
+        sections: list[model.Section] = []
         shares: list[Share] = []
         for workload, skew in zip(workloads, _skews(workloads), strict=True):
             places = [(tree, host) for tree in workload.trees for host in workload.hosts]
@@ -157,7 +144,7 @@ class FilePlans(msgspec.Struct, frozen=True):
     def recovery(self, runs: Sequence[Run]) -> plans.Plan | None:
         """Compares names and sizes with the journals, and reads every file; None without a journal."""
         assert self.validation
-        blocks = PerKind[plans.Blocks].same(plans.FixedBlocks(bytes=FORMAT_TRANSFER))
+        blocks = model.PerKind[plans.Blocks].same(plans.FixedBlocks(bytes=FORMAT_TRANSFER))
         sections = []
         for tree in self.file_systems.trees.values():
             if not all(path.is_file() for path in self.validation.tree_paths(tree)):
@@ -168,7 +155,7 @@ class FilePlans(msgspec.Struct, frozen=True):
             verify = self.validation.of_tree(tree, take_over=True)
             sections.append(
                 section.replace(
-                    load=Load(tasks=work, task_shares={"read": 1}, blocks=blocks),
+                    load=model.Load(tasks=work, task_shares={"read": 1}, blocks=blocks),
                     ending=section.ending.replace(tolerates=()),
                     data=section.data.replace(verify=verify),
                 )
@@ -177,7 +164,7 @@ class FilePlans(msgspec.Struct, frozen=True):
             return None
         return plan_here(_job("journal_recovery", sections), SECOND_NS, self.machine)
 
-    def notes(self, runs: Iterable[Run]) -> Iterator[PlanNote]:
+    def notes(self, runs: Iterable[Run]) -> Iterator[model.PlanNote]:
         """Notes on what differs from vdbench."""
         for run in {id(run.rd): run for run in runs}.values():
             workloads = self.file_systems.of_run(run)
@@ -185,7 +172,7 @@ class FilePlans(msgspec.Struct, frozen=True):
                 text = (
                     f"rd={run.rd.name}: skew= applies to a fwdrate; at fwdrate=max each workload is as fast as it can"
                 )
-                yield PlanNote("skew_at_maximum", text, run.rd.where, "warning")
+                yield model.PlanNote("skew_at_maximum", text, run.rd.where, "warning")
 
     def obstacles(self, runs: Iterable[Run]) -> Iterator[Diagnostic]:
         """Reasons why a run cannot be planned, by name."""
@@ -264,7 +251,7 @@ class FilePlans(msgspec.Struct, frozen=True):
         found = next((fwd for fwd in self.definitions.by_kind["fwd"] if fwd.name == name), None)
         return found.where if found else None
 
-    def _of_workload(self, run: Run, workload: Workload, tree: Tree, host: str, threads: int) -> Section:
+    def _of_workload(self, run: Run, workload: Workload, tree: Tree, host: str, threads: int) -> model.Section:
         section = self._section(run, workload.name, tree, f"{workload.name}_{tree.name}", threads)
         task = _task(workload)
         work = plans.TreeWork(
@@ -285,7 +272,7 @@ class FilePlans(msgspec.Struct, frozen=True):
             ending=section.ending.replace(ramp_ns=ramp_ns, runtime_ns=run.timing.total_ns - ramp_ns),
         )
 
-    def _section(self, run: Run, workload: str | None, tree: Tree, name: str, threads: int) -> Section:
+    def _section(self, run: Run, workload: str | None, tree: Tree, name: str, threads: int) -> model.Section:
         """The section of a tree, whose load and end are still to be set.
 
         Over NFS, operations of many threads are in flight on the connection of one worker; on local files, each waits
@@ -294,20 +281,22 @@ class FilePlans(msgspec.Struct, frozen=True):
         target, root = _target(tree, self._opened(run, workload, tree))
         over_nfs, general = target.engine == "nfs", self.definitions.general
         region = plans.FilePlan(path=root, offset_bytes=0, bytes=1, layout="nothing", keep=True)
-        return Section(
+        return model.Section(
             name=name,
             numjobs=1 if over_nfs else threads,
             target=target,
-            files=Files(regions=((region,),)),
-            pace=Pace(depth=threads if over_nfs else 1),
-            ending=Ending(tolerates=(tolerated(general), _UNCHECKED), whole_transfers=True, ends_others="on_error"),
-            data=Data(
+            files=model.Files(regions=((region,),)),
+            pace=model.Pace(depth=threads if over_nfs else 1),
+            ending=model.Ending(
+                tolerates=(tolerated(general), _UNCHECKED), whole_transfers=True, ends_others="on_error"
+            ),
+            data=model.Data(
                 repeatable=False,
                 payload_compress_percent=_saved_percent(run.loops.compratio or general.get("compratio")),
                 payload_dedupe_percent=_saved_percent(general.get("dedupratio")),
                 verify=self.validation.of_tree(tree) if self.validation else None,
             ),
-            report=Reporting(report_as_one=True),
+            report=model.Reporting(report_as_one=True),
         )
 
     def _planned(
@@ -315,7 +304,7 @@ class FilePlans(msgspec.Struct, frozen=True):
         run: Run,
         name: str,
         rate: float | None,
-        sections: Sequence[Section],
+        sections: Sequence[model.Section],
         shares: Sequence[Share],
         counted: frozenset[str],
     ) -> Planned:
@@ -363,17 +352,17 @@ class FilePlans(msgspec.Struct, frozen=True):
         return len(same)
 
 
-def _target(tree: Tree, opened: Opening) -> tuple[Target, str]:
+def _target(tree: Tree, opened: Opening) -> tuple[model.Target, str]:
     """The target, and the root of the tree on it."""
     if not tree.anchor.startswith("nfs:"):
-        return Target(engine="sync", direct=opened.direct, durability=opened.durability), tree.anchor
+        return model.Target(engine="sync", direct=opened.direct, durability=opened.durability), tree.anchor
     url, root = split_anchor(tree.anchor)
     url = checked_nfs_url(url)
-    return Target(engine="nfs", nfs_url=url, durability=opened.durability, keep_payload=True), root
+    return model.Target(engine="nfs", nfs_url=url, durability=opened.durability, keep_payload=True), root
 
 
-def _job(name: str, sections: Sequence[Section]) -> Job:
-    return Job(name=name, words=WORDS, sections=tuple(sections), defaults=Said())
+def _job(name: str, sections: Sequence[model.Section]) -> model.Job:
+    return model.Job(name=name, words=WORDS, sections=tuple(sections), defaults=model.Said())
 
 
 def split_anchor(anchor: str) -> tuple[str, str]:
@@ -451,18 +440,18 @@ def _requested(workload: Workload) -> set[str]:
     return {workload.operation} if workload.read_percent is None else {"read", "write"}
 
 
-def _load(workload: Workload, work: plans.TreeWork) -> Load:
+def _load(workload: Workload, work: plans.TreeWork) -> model.Load:
     if "transfer" not in work.tasks:
-        return Load(tasks=work, blocks=PerKind.same(plans.FixedBlocks(bytes=1)))
+        return model.Load(tasks=work, blocks=model.PerKind.same(plans.FixedBlocks(bytes=1)))
     reads = workload.read_percent
     if reads is None:
         reads = Decimal(100 if workload.operation == "read" else 0)
     percents: dict[plans.OperationKind, Decimal] = {"read": reads, "write": 100 - reads}
     shares = {kind: int(percent * 100) for kind, percent in percents.items() if percent > 0}
-    return Load(
+    return model.Load(
         tasks=work,
         task_shares=shares,
-        blocks=PerKind.same(_blocks(workload.transfers)),
+        blocks=model.PerKind.same(_blocks(workload.transfers)),
         random=workload.io.access == "random",
     )
 
@@ -496,7 +485,7 @@ def _skews(workloads: Sequence[Workload]) -> list[float]:
     return [(rest / free if skew is None else skew) / 100 for skew in skews]
 
 
-def _paced(section: Section, per_second: float, run: Run, *, number: int) -> Section:
+def _paced(section: model.Section, per_second: float, run: Run, *, number: int) -> model.Section:
     """The section with a rate of all its threads together, which is the rate group ``number``."""
     arrivals: Literal["even", "poisson"] = "poisson" if run.arrivals == "exponential" else "even"
     rate = max(per_second, SLOWEST_PER_S)

@@ -36,9 +36,8 @@ DEFINITIONS_IN_FULL = 20
 
 
 class Resolved(msgspec.Struct, frozen=True):
-    """A run with its job and plan."""
+    """The job and the plan of a run."""
 
-    run: Run
     built: Built
     resolution: Resolution
 
@@ -132,7 +131,7 @@ class ParameterFile(msgspec.Struct, kw_only=True):
         resolution = resolve(built.job, self.machine, self.directory)
         places = [placement.share for placement in built.placements]
         plan = self._placed(resolution.plan.replace(interval_ns=run.timing.interval_ns), places)
-        return Resolved(run, built, Resolution(**{**asdict(resolution), "plan": plan}))
+        return Resolved(built, Resolution(**{**asdict(resolution), "plan": plan}))
 
     def _placed(self, plan: Plan, shares: Sequence[Share]) -> Plan:
         """The plan with the load client of each worker; with a variable rate every group has the same shares."""

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from iocurve.dialects.vdbench.read import values
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
-from iocurve.dialects.vdbench.read.options import FormatOverride, Overrides
+from iocurve.dialects.vdbench.read.options import FormatOverride, Options
 from iocurve.dialects.vdbench.read.values import Rate, Seek
-from iocurve.foundation.errors import Diagnostic
+from iocurve.foundation.errors import Diagnostic, DialectError
 from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import PlanNote
 from iocurve.result.document import Axis
@@ -158,47 +158,39 @@ def curve_target(max_rate: float, percent: int) -> int:
     return max(step, math.ceil(target / step) * step)
 
 
-class Runs(msgspec.Struct):
-    """All runs of a parameter file, and the errors in their definitions."""
+def expand(
+    definitions: Definitions, storage: Sequence[str], cli: Options, rng: Random
+) -> tuple[list[Run], list[Diagnostic]]:
+    """Expands all run definitions in order; gives the errors in them, too.
 
-    runs: list[Run] = msgspec.field(default_factory=list)
-    errors: list[Diagnostic] = msgspec.field(default_factory=list)
-
-
-def expand(definitions: Definitions, storage: Sequence[str], overrides: Overrides, rng: Random) -> Runs:
-    """Expands all run definitions in order. ``storage`` names all SDs; ``rng`` draws the sets of ``sd=setsofN``."""
-    runs = Runs()
+    ``storage`` names all SDs; ``rng`` draws the sets of ``sd=setsofN``.
+    """
+    runs: list[Run] = []
+    errors: list[Diagnostic] = []
     for rd in definitions.by_kind["rd"]:
         try:
-            expander = _Expander(rd, storage, overrides, rng)
-            for run in expander.runs():
-                if len(runs.runs) >= RUNS_MAX:
+            for run in _Expander(rd, storage, cli, rng).runs():
+                if len(runs) >= RUNS_MAX:
                     raise ValueError(f"the limit of {RUNS_MAX} runs is exceeded")
-                runs.runs.append(run)
-        except _RunDefinitionError as error:
-            runs.errors.append(error.diagnostic)
+                runs.append(run)
+        except DialectError as error:
+            errors += error.errors
         except ValueError as error:
-            runs.errors.append(Diagnostic(str(error), rd.where))
-            if len(runs.runs) >= RUNS_MAX:
+            errors.append(Diagnostic(str(error), rd.where))
+            if len(runs) >= RUNS_MAX:
                 break
-    return runs
-
-
-class _RunDefinitionError(Exception):
-    def __init__(self, rd: Definition, text: str, *names: str, hint: str | None = None) -> None:
-        super().__init__(text)
-        self.diagnostic = Diagnostic(f"rd={rd.name}: {text}", rd.position_of(*names), hint)
+    return runs, errors
 
 
 class _Expander:
-    def __init__(self, rd: Definition, storage: Sequence[str], overrides: Overrides, rng: Random) -> None:
+    def __init__(self, rd: Definition, storage: Sequence[str], cli: Options, rng: Random) -> None:
         self._rd = rd
         self._storage = storage
         self._rng = rng
         self._words = self._distribution()
-        self._timing = self._timed(overrides)
+        self._timing = self._timed(cli)
         self._rates = self._requested_rates()
-        self._formats = self._forced_formats(overrides.format)
+        self._formats = self._forced_formats(cli.format)
 
     def runs(self) -> Iterator[Run]:
         for chosen in self._storage_sets():
@@ -233,7 +225,10 @@ class _Expander:
         try:
             return [values.chosen(word, _DISTRIBUTIONS) for word in self._rd.get("distribution", ())]
         except ValueError as error:
-            raise _RunDefinitionError(self._rd, str(error), "distribution") from None
+            raise self._error(str(error), "distribution") from None
+
+    def _error(self, text: str, *names: str, hint: str | None = None) -> DialectError:
+        return DialectError([Diagnostic(f"rd={self._rd.name}: {text}", self._rd.position_of(*names), hint)])
 
     def _arrivals(self) -> Literal["exponential", "uniform", "deterministic"]:
         for word in self._words:
@@ -248,38 +243,35 @@ class _Expander:
             return ()
         if rates is None:
             hint = f"add {field}=max, {field}=curve or a number"
-            raise _RunDefinitionError(self._rd, f"{field}= is missing", hint=hint)
+            raise self._error(f"{field}= is missing", hint=hint)
         if "spike" in self._words:
-            raise _RunDefinitionError(self._rd, "distribution=spike is not supported yet", "distribution")
+            raise self._error("distribution=spike is not supported yet", "distribution")
         if "variable" not in self._words:
             return rates
         if any(rate.kind != "number" for rate in rates) or len(rates) % 2:
             text = "distribution=variable needs pairs of a rate and its duration in seconds"
-            raise _RunDefinitionError(self._rd, text, field, hint="iorate=(100,10,1000,5)")
+            raise self._error(text, field, hint="iorate=(100,10,1000,5)")
         pairs = tuple(
             (rate.per_second, int(length.per_second)) for rate, length in zip(rates[::2], rates[1::2], strict=True)
         )
         if not 0 < sum(seconds for _, seconds in pairs) <= 3600 or any(seconds < 1 for _, seconds in pairs):
-            raise _RunDefinitionError(
-                self._rd,
+            raise self._error(
                 "the durations of a variable rate must be at least 1 s each and at most 3600 s together",
                 field,
             )
         return (Rate("variable", pattern=pairs),)
 
-    def _timed(self, overrides: Overrides) -> Timing:
-        elapsed = overrides.elapsed_ns or self._rd.get("elapsed", ELAPSED_NS)
-        warmup = self._rd.get("warmup") if overrides.warmup_ns is None else overrides.warmup_ns
-        interval = overrides.interval_ns or self._rd.get("interval") or min(elapsed // 2, 60 * SECOND_NS)
+    def _timed(self, cli: Options) -> Timing:
+        elapsed = cli.elapsed_ns or self._rd.get("elapsed", ELAPSED_NS)
+        warmup = self._rd.get("warmup") if cli.warmup_ns is None else cli.warmup_ns
+        interval = cli.interval_ns or self._rd.get("interval") or min(elapsed // 2, 60 * SECOND_NS)
         # vdbench's intervals are whole seconds.
         interval = max(SECOND_NS, interval // SECOND_NS * SECOND_NS)
         if elapsed < 2 * interval:
             text = f"elapsed={elapsed // SECOND_NS} is shorter than two intervals of {interval // SECOND_NS} s"
-            raise _RunDefinitionError(
-                self._rd, text, "elapsed", "interval", hint="vdbench does not count the first interval"
-            )
+            raise self._error(text, "elapsed", "interval", hint="vdbench does not count the first interval")
         if elapsed + (warmup or 0) > 2**62:
-            raise _RunDefinitionError(self._rd, "elapsed= is too long", "elapsed")
+            raise self._error("elapsed= is too long", "elapsed")
         return Timing(elapsed, warmup or None, interval)
 
     def _forced_formats(self, forced: FormatOverride | None) -> tuple[str, ...]:
@@ -291,7 +283,7 @@ class _Expander:
             return tuple(word for word in words if word == "complete")
         if forced and "complete" in words:
             text = "format=complete and a format that the command line forces exclude each other"
-            raise _RunDefinitionError(self._rd, text, "format", hint="leave out -co or -cy")
+            raise self._error(text, "format", hint="leave out -co or -cy")
         return tuple(dict.fromkeys((*words, forced))) if forced else words
 
     def _storage_sets(self) -> Iterator[tuple[str, ...] | None]:
@@ -312,7 +304,7 @@ class _Expander:
             try:
                 yield tuple(values.matching(words, self._storage, "sd"))
             except ValueError as error:
-                raise _RunDefinitionError(self._rd, str(error), "sd") from None
+                raise self._error(str(error), "sd") from None
 
 
 def _axis(text: str) -> Axis:

@@ -11,12 +11,12 @@ from iocurve.dialects.fio.output import terse as terse_output
 from iocurve.dialects.fio.output.job_stats import (
     Direction,
     JobStats,
-    SteadyMeans,
     bin_middle_ns,
     clients_of,
     counts_by_bin,
     job_stats,
     of_client,
+    steady_means,
     total_of_clients,
 )
 from iocurve.dialects.fio.read.draft import Reporting
@@ -133,16 +133,16 @@ def _steady_state(job: JobStats) -> dict[str, object]:
     steady, asked = job.steady_state, job.report.reporting.steady_state
     if steady is None or asked is None:
         return {}
-    means = SteadyMeans.of(steady)
+    iops, bytes_per_s, latency_ns = steady_means(steady)
     data: dict[str, object] = {
-        "bw_mean": round(means.bytes_per_s),
-        "iops_mean": round(means.iops),
+        "bw_mean": round(bytes_per_s),
+        "iops_mean": round(iops),
         "iops": [round(sample.iops) for sample in steady.samples],
         "bw": [round(sample.bytes_per_s) for sample in steady.samples],
     }
     if asked.startswith("lat"):
         latency = [round(sample.latency_ns) for sample in steady.samples]
-        data |= {"lat_mean": round(means.latency_ns), "lat": latency}
+        data |= {"lat_mean": round(latency_ns), "lat": latency}
     return {
         "steadystate": {
             "ss": asked,

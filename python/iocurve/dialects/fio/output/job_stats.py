@@ -73,19 +73,12 @@ class Direction(MergedOperations, frozen=True):
         return self.bytes * SECOND_NS / self.runtime_ns if self.runtime_ns else 0.0
 
 
-class SteadyMeans(msgspec.Struct, frozen=True):
-    """Means of the samples of a steady state test; 0 without samples."""
-
-    iops: float
-    bytes_per_s: float
-    latency_ns: float
-
-    @classmethod
-    def of(cls, steady: SteadyOutcome) -> SteadyMeans:
-        """Means of the samples of ``steady``."""
-        count = len(steady.samples) or 1
-        names = ("iops", "bytes_per_s", "latency_ns")
-        return cls(**{name: math.fsum(getattr(each, name) for each in steady.samples) / count for name in names})
+def steady_means(steady: SteadyOutcome) -> tuple[float, float, float]:
+    """Means of IOPS, bytes per second and latency in ns of the samples of a steady state test; 0 without samples."""
+    count = len(steady.samples) or 1
+    rows = [(sample.iops, sample.bytes_per_s, sample.latency_ns) for sample in steady.samples] or [(0.0, 0.0, 0.0)]
+    iops, bytes_per_s, latency_ns = (math.fsum(column) / count for column in zip(*rows, strict=True))
+    return iops, bytes_per_s, latency_ns
 
 
 class JobStats(msgspec.Struct, frozen=True):

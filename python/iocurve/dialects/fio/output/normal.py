@@ -13,10 +13,10 @@ from iocurve.dialects.fio.output.job_stats import (
     KIND_NAMES,
     Direction,
     JobStats,
-    SteadyMeans,
     clients_of,
     job_stats,
     of_client,
+    steady_means,
     total_of_clients,
 )
 from iocurve.engine.derived import block_bytes_max, block_bytes_min, difference_text
@@ -163,12 +163,12 @@ def _steady_state(job: JobStats) -> list[str]:
     if steady is None or asked is None:
         return []
     figure, _, criterion = asked.partition(":")[0].partition("_")
-    means = SteadyMeans.of(steady)
+    iops, bytes_per_s, _ = steady_means(steady)
     attained = "no" if steady.attained_ns is None else "yes"
     shown = f"{steady.criterion:.3f}{'%' if asked.endswith('%') else ''}"
     return [
-        f"  steadystate  : attained={attained}, bw={_bandwidth(means.bytes_per_s)}, "
-        f"iops={scaled(means.iops, 1000)}, {figure} {criterion or 'mean dev'}={shown}"
+        f"  steadystate  : attained={attained}, bw={_bandwidth(bytes_per_s)}, "
+        f"iops={scaled(iops, 1000)}, {figure} {criterion or 'mean dev'}={shown}"
     ]
 
 

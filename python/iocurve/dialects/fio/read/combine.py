@@ -8,21 +8,8 @@ from collections.abc import Sequence
 
 from iocurve.dialects.fio.read import iolog, splits
 from iocurve.dialects.fio.read.draft import Draft
+from iocurve.engine import plan as planned
 from iocurve.engine.derived import block_bytes_max, block_bytes_min
-from iocurve.engine.plan import (
-    BlockRange,
-    Blocks,
-    BlockShare,
-    BlockSplit,
-    FixedBlocks,
-    Flow,
-    LogPlan,
-    OperationKind,
-    SteadyState,
-    Tolerance,
-    Uniform,
-    Verify,
-)
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
 from iocurve.job import model
 from iocurve.job.model import Data, Ending, Files, Load, Pace, PerKind, Target
@@ -75,29 +62,29 @@ def apply_exitall(drafts: Sequence[Draft]) -> None:
 
 def _blocks(draft: Draft) -> None:
     """bssplit and bsrange override bs in any order; of the two the later one wins."""
-    sizes: PerKind[Blocks] = draft.deferred.bs.map(lambda size: FixedBlocks(bytes=size))
+    sizes: PerKind[planned.Blocks] = draft.deferred.bs.map(lambda size: planned.FixedBlocks(bytes=size))
     blocks = splits.or_else(draft.deferred.blocks, sizes)
     if not draft.deferred.bs_unaligned:
         blocks = blocks.map(_in_multiples)
     if draft.deferred.bs_unaligned:
-        blocks = blocks.map(lambda part: part.replace(step=1) if isinstance(part, BlockRange) else part)
+        blocks = blocks.map(lambda part: part.replace(step=1) if isinstance(part, planned.BlockRange) else part)
         if draft.target.direct:
             text = "bs_unaligned: devices refuse unaligned sizes with direct=1"
             draft.note("bs_unaligned", "unaligned", text, "warning")
     draft.put(Load, blocks=blocks)
 
 
-def _in_multiples(blocks: Blocks) -> Blocks:
+def _in_multiples(blocks: planned.Blocks) -> planned.Blocks:
     """Sizes of a bssplit in whole multiples of the smallest, rounded down: fio needs bs_unaligned for others."""
-    if not isinstance(blocks, BlockSplit):
+    if not isinstance(blocks, planned.BlockSplit):
         return blocks
     smallest = block_bytes_min(blocks)
     weights: dict[int, int] = {}
     for part in blocks.parts:
         size = part.bytes - part.bytes % smallest
         weights[size] = weights.get(size, 0) + part.weight
-    parts = tuple(BlockShare(bytes=size, weight=weight) for size, weight in weights.items())
-    return BlockSplit(parts=parts) if len(parts) > 1 else FixedBlocks(bytes=smallest)
+    parts = tuple(planned.BlockShare(bytes=size, weight=weight) for size, weight in weights.items())
+    return planned.BlockSplit(parts=parts) if len(parts) > 1 else planned.FixedBlocks(bytes=smallest)
 
 
 def _map(draft: Draft) -> None:
@@ -105,7 +92,7 @@ def _map(draft: Draft) -> None:
     load = draft.load
     if not load.random or load.cover == "independent":
         return
-    if not all(isinstance(each, Uniform) for each in load.distribution.values()):
+    if not all(isinstance(each, planned.Uniform) for each in load.distribution.values()):
         draft.put(Load, cover="independent")
         return
     aligned = zip(load.align_bytes.values(), load.blocks.values(), strict=True)
@@ -145,7 +132,7 @@ def _flow(draft: Draft) -> None:
     """Keeps jobs with flow= and the same flow_id in proportion."""
     deferred = draft.deferred
     if deferred.flow:
-        draft.put(Load, flow=Flow(id=deferred.flow_id, weight=deferred.flow))
+        draft.put(Load, flow=planned.Flow(id=deferred.flow_id, weight=deferred.flow))
         text = "flow: a job that is ahead of the others by 1,000 operations or the sum of iodepths waits for them"
         draft.note("flow", "flow", text)
     else:
@@ -339,7 +326,7 @@ def _verify(draft: Draft) -> None:
         draft.error("verify_offset", "verify_offset moves the header past the end of the block or of verify_interval")
     if method == "pattern" and not deferred.verify_pattern:
         draft.error("verify", "verify=pattern needs verify_pattern", "add one, such as verify_pattern=0xdeadbeef")
-    verify = Verify(
+    verify = planned.Verify(
         method=method,
         interval_bytes=interval,
         header_offset=offset,
@@ -355,14 +342,14 @@ def _verify(draft: Draft) -> None:
     _verify_notes(draft, verify)
 
 
-def _interval(asked: int, write: Blocks, align: int) -> int:
+def _interval(asked: int, write: planned.Blocks, align: int) -> int:
     """Distance of headers in bytes: ``asked`` if it divides all block sizes, else their greatest common divisor.
 
     It divides blockalign, too (``align``, 0 without one), at whose multiples blocks begin. 0 is one header per block.
     """
     smallest, largest = block_bytes_min(write), block_bytes_max(write)
-    sizes = [part.bytes for part in write.parts] if isinstance(write, BlockSplit) else [smallest, largest]
-    if isinstance(write, BlockRange):
+    sizes = [part.bytes for part in write.parts] if isinstance(write, planned.BlockSplit) else [smallest, largest]
+    if isinstance(write, planned.BlockRange):
         sizes.append(write.low + write.step)
     sizes += [align] if align else []
     if asked and asked <= smallest and not any(size % asked for size in sizes):
@@ -371,7 +358,7 @@ def _interval(asked: int, write: Blocks, align: int) -> int:
     return 0 if common == largest else common
 
 
-def _verify_notes(draft: Draft, verify: Verify) -> None:
+def _verify_notes(draft: Draft, verify: planned.Verify) -> None:
     load = draft.load
     if load.writes and not load.reads and draft.ending.time_based and not verify.backlog:
         text = "written blocks are not verified: time_based writes take the whole runtime (add verify_backlog=N)"
@@ -420,7 +407,7 @@ def _steady_state(draft: Draft) -> None:
         text = "steadystate_duration has one sample, which is always steady; choose at least two check intervals"
         draft.error("steadystate_duration", text)
         return
-    steady_state = SteadyState(
+    steady_state = planned.SteadyState(
         figure=asked.figure,
         criterion=asked.kind,
         limit=asked.limit,
@@ -448,12 +435,12 @@ def _tolerances(draft: Draft) -> None:
     """continue_on_error counts EIO and EILSEQ; ignore_error gives other errors, and implies it for its kinds."""
     asked = draft.deferred.continue_on_error
     reads, writes, _ = draft.deferred.ignore_error
-    ways: list[tuple[str, tuple[OperationKind, ...], tuple[int, ...]]] = [
+    ways: list[tuple[str, tuple[planned.OperationKind, ...], tuple[int, ...]]] = [
         ("read", ("read",), reads),
         ("write", ("write", "trim"), writes),
     ]
     tolerances = [
-        Tolerance(kinds=kinds, errnos=errnos or (errno.EIO, errno.EILSEQ), errors_max=None)
+        planned.Tolerance(kinds=kinds, errnos=errnos or (errno.EIO, errno.EILSEQ), errors_max=None)
         for name, kinds, errnos in ways
         if errnos or asked in (name, "io", "all")
     ]
@@ -501,7 +488,7 @@ def _logs(draft: Draft) -> None:
     # An iolog needs each operation; the other logs add them up afterwards.
     is_windowed = all(windows) and not logs.iolog
     window_ns = math.gcd(*windows) * MILLISECOND_NS if is_windowed else None
-    plan = LogPlan(
+    plan = planned.LogPlan(
         window_ns=window_ns,
         histograms=bool(logs.histogram and window_ns),
         records=MAX_LOG_RECORDS,

@@ -16,27 +16,12 @@ from iocurve.foundation.errors import Diagnostic, Where
 from iocurve.foundation.structs import Struct
 from iocurve.foundation.units import SECOND_NS
 from iocurve.job import model
-from iocurve.job.model import (
-    FIELDS,
-    PARTS,
-    Data,
-    Ending,
-    Files,
-    Level,
-    Load,
-    Pace,
-    PerKind,
-    PlanNote,
-    Said,
-    Section,
-    Target,
-)
 
 P = ParamSpec("P")
 
 FIO_PERCENTILES = (1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99)
 
-DEFAULTS = Said.of(
+DEFAULTS = model.Said.of(
     engine="sync",
     engine_asked="psync",
     file_name_pattern="{job}.{jobnum}.{file}",
@@ -48,7 +33,7 @@ DEFAULTS = Said.of(
     time_based=False,
 )
 """fio's defaults where they differ from those of ``iocurve.job.model``."""
-_FILLED = Section.of(Said(), DEFAULTS)
+_FILLED = model.Section.of(model.Said(), DEFAULTS)
 
 
 class Logs(msgspec.Struct):
@@ -126,16 +111,16 @@ class Criterion(NamedTuple):
     is_percent: bool
 
 
-_4_KIB = PerKind.same(4096)
-_NO_BLOCKS = PerKind[Blocks | None].same(None)
+_4_KIB = model.PerKind.same(4096)
+_NO_BLOCKS = model.PerKind[Blocks | None].same(None)
 _IOPS_SLOPE = Criterion("iops", "slope", 0.01, is_percent=True)
 
 
 class Deferred(msgspec.Struct):
     """Values of options whose meaning depends on other options; ``combine`` turns them into fields of the section."""
 
-    bs: PerKind[int] = _4_KIB
-    blocks: PerKind[Blocks | None] = _NO_BLOCKS
+    bs: model.PerKind[int] = _4_KIB
+    blocks: model.PerKind[Blocks | None] = _NO_BLOCKS
     """Values of bsrange and bssplit."""
     bs_unaligned: bool = False
     rw_sequencer: Literal["sequential", "identical"] = "sequential"
@@ -206,14 +191,14 @@ class Deferred(msgspec.Struct):
 class Draft(msgspec.Struct):
     """A section while its options are read one after another; a later option overrides an earlier one."""
 
-    section: Section = _FILLED
+    section: model.Section = _FILLED
     """The section's own fields; its parts are those below, with fio's defaults for what is not set."""
-    target: Target = _FILLED.target
-    files: Files = _FILLED.files
-    load: Load = _FILLED.load
-    pace: Pace = _FILLED.pace
-    ending: Ending = _FILLED.ending
-    data: Data = _FILLED.data
+    target: model.Target = _FILLED.target
+    files: model.Files = _FILLED.files
+    load: model.Load = _FILLED.load
+    pace: model.Pace = _FILLED.pace
+    ending: model.Ending = _FILLED.ending
+    data: model.Data = _FILLED.data
     report: model.Reporting = _FILLED.report
     given: set[str] = msgspec.field(default_factory=set)
     """Names of the fields that are set so far."""
@@ -227,7 +212,7 @@ class Draft(msgspec.Struct):
     """iodepth as written; fio may run with less."""
     engine_refused: bool = False
     """True if fio has the section's ioengine and iocurve does not. Errors in that engine's options are dropped."""
-    notes: list[PlanNote] = msgspec.field(default_factory=list)
+    notes: list[model.PlanNote] = msgspec.field(default_factory=list)
     errors: list[Diagnostic] = msgspec.field(default_factory=list)
 
     def copy(self) -> Draft:
@@ -256,16 +241,16 @@ class Draft(msgspec.Struct):
             self.put(part, **{name: _FILLED.value(name)})
         self.given.difference_update(fields)
 
-    def finished(self) -> Section:
+    def finished(self) -> model.Section:
         """The section with its parts."""
-        parts = {name: getattr(self, name) for name in PARTS}
+        parts = {name: getattr(self, name) for name in model.PARTS}
         return self.section.replace(**parts, given=frozenset(self.given), positions=self.field_positions)
 
-    def note(self, option: str, code: str, text: str, level: Level = "info") -> None:
+    def note(self, option: str, code: str, text: str, level: model.Level = "info") -> None:
         """Adds a note at the position of ``option``. Call it after all options are read."""
-        self.notes.append(PlanNote(code, text, self.option_positions.get(option), level))
+        self.notes.append(model.PlanNote(code, text, self.option_positions.get(option), level))
 
-    def note_unused(self, options: Iterable[str], why: str, level: Level = "info") -> None:
+    def note_unused(self, options: Iterable[str], why: str, level: model.Level = "info") -> None:
         """Adds a note for each of the options that is set: it has no effect. ``why`` follows these words."""
         for option in options:
             if option in self.option_positions:
@@ -278,10 +263,12 @@ class Draft(msgspec.Struct):
 
 def part_of(field: str) -> type[Struct]:
     """The class that has a field of a section."""
-    return PARTS[FIELDS[field]] if FIELDS[field] else Section
+    return model.PARTS[model.FIELDS[field]] if model.FIELDS[field] else model.Section
 
 
-_ATTRIBUTES: Mapping[Callable[..., Struct], str] = {Section: "section"} | {part: name for name, part in PARTS.items()}
+_ATTRIBUTES: Mapping[Callable[..., Struct], str] = {model.Section: "section"} | {
+    part: name for name, part in model.PARTS.items()
+}
 """The attribute of a draft that holds each part."""
 
 

@@ -158,19 +158,6 @@ _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)\Z", re.DOTALL)
 FormatOverride = Literal["only", "yes", "no"]
 
 
-class Overrides(msgspec.Struct):
-    """Options of the command line that override run definitions."""
-
-    elapsed_ns: int | None = None
-    """-e"""
-    interval_ns: int | None = None
-    """-i"""
-    warmup_ns: int | None = None
-    """-w"""
-    format: FormatOverride | None = None
-    """-co, -cy, -cn"""
-
-
 class Mapping(msgspec.Struct, frozen=True):
     """``--map-host FROM=TO`` or ``--map-lun FROM=TO``."""
 
@@ -198,7 +185,14 @@ class Options(msgspec.Struct):
     """Option that requested the sample."""
     variables: dict[str, str] = msgspec.field(default_factory=dict)
     output: str = "output"
-    overrides: Overrides = msgspec.field(default_factory=Overrides)
+    elapsed_ns: int | None = None
+    """Overrides elapsed= of run definitions (-e)."""
+    interval_ns: int | None = None
+    """-i"""
+    warmup_ns: int | None = None
+    """-w"""
+    format: FormatOverride | None = None
+    """-co, -cy, -cn"""
     cleans: bool = False
     """-c: delete the files and directories of an anchor before the first run that uses it."""
     simulate: bool = False
@@ -325,7 +319,7 @@ class _Parser:
         if not value:
             self._options.cleans = True
         elif value in _FORMATS:
-            self._options.overrides.format = _FORMATS[value]
+            self._options.format = _FORMATS[value]
         else:
             raise ValueError(f"'{value[:40]}' is not one of {', '.join(_FORMATS)}")
 
@@ -357,13 +351,8 @@ def loop(word: str) -> Loop:
 _FORMATS: dict[str, FormatOverride] = {"o": "only", "y": "yes", "n": "no"}
 
 
-def _overrides(name: str, option: str) -> Callable[[_Parser, str], None]:
-    """Sets a duration that overrides those of run definitions."""
-
-    def effect(parser: _Parser, value: str) -> None:
-        setattr(parser._options.overrides, name, values.duration_ns(value or parser._next(option)))
-
-    return effect
+def _duration(option: str) -> Callable[[_Parser, str], int]:
+    return lambda parser, value: values.duration_ns(value or parser._next(option))
 
 
 def _sets(name: str, read: Callable[[_Parser, str], object]) -> Callable[[_Parser, str], None]:
@@ -373,10 +362,10 @@ def _sets(name: str, read: Callable[[_Parser, str], object]) -> Callable[[_Parse
 _EFFECTS: dict[str, Callable[[_Parser, str], None]] = {
     "f": _Parser._files,
     "o": _sets("output", lambda parser, value: value or parser._next("-o") or parser._options.output),
-    "e": _overrides("elapsed_ns", "-e"),
-    "i": _overrides("interval_ns", "-i"),
-    "I": _overrides("interval_ns", "-i"),
-    "w": _overrides("warmup_ns", "-w"),
+    "e": _sets("elapsed_ns", _duration("-e")),
+    "i": _sets("interval_ns", _duration("-i")),
+    "I": _sets("interval_ns", _duration("-i")),
+    "w": _sets("warmup_ns", _duration("-w")),
     "c": _Parser._clean,
     "s": _sets("simulate", lambda _parser, _value: True),
     "r": _sets("first_run", lambda parser, value: value or parser._next("-r")),
