@@ -37,9 +37,9 @@ def explain(
             lines += ["", *explain_job(workers, machine, called)]
     lines += ["", f"Time: {_total_time(plan)}", f"Layout before the run: {_layout(_workers(plan), machine)}"]
     lines += _connections(plan, called)
-    lines += _section("Warnings", (str(note) for note in notes if note.level == "warning"))
-    lines += _section("Notes", (str(note) for note in notes if note.level == "info"))
-    lines += _section("Cannot run on this machine", map(str, obstacles))
+    lines += section_lines("Warnings", (str(note) for note in notes if note.level == "warning"))
+    lines += section_lines("Notes", (str(note) for note in notes if note.level == "info"))
+    lines += section_lines("Cannot run on this machine", map(str, obstacles))
     return "\n".join(lines) + "\n"
 
 
@@ -330,8 +330,9 @@ def _distinct(workers: Iterable[planned.Worker]) -> list[planned.FilePlan]:
     return list(found.values())
 
 
-def _section(title: str, items: Iterable[str]) -> list[str]:
-    lines = [f"  - {item}" for item in items]
+def section_lines(title: str, items: Iterable[str]) -> list[str]:
+    """A list with a title, each item once; nothing without items."""
+    lines = [f"  - {item}" for item in dict.fromkeys(items)]
     return ["", f"{title}:", *lines] if lines else []
 
 

@@ -140,11 +140,8 @@ def build(
         builder.add(part)
     name = " ".join(dict.fromkeys(target.path for target in span.targets))
     job = Job.of(name if number is None else f"{name} ({number})", WORDS, builder.sections, DEFAULTS)
-    return job, tuple(tuple(builder.rows.get(thread, ())) for thread in range(_threads(span)))
-
-
-def _threads(span: TimeSpan) -> int:
-    return span.threads or sum(target.threads for target in span.targets)
+    threads = span.threads or sum(target.threads for target in span.targets)
+    return job, tuple(tuple(builder.rows.get(thread, ())) for thread in range(threads))
 
 
 class _ThreadSet(msgspec.Struct, frozen=True):
@@ -176,7 +173,8 @@ def _pools(span: TimeSpan, targets: Sequence[ResolvedTarget], findings: Findings
     """Groups the threads of a pool by the targets they use."""
     pools: dict[tuple[int, ...], list[int]] = {}
     for thread in range(span.threads):
-        used = tuple(index for index, found in enumerate(targets) if _uses(found.target, thread))
+        weights = (found.target.thread_weights for found in targets)
+        used = tuple(index for index, of in enumerate(weights) if not of or thread in dict(of))
         pools.setdefault(used, []).append(thread)
     for used, threads in pools.items():
         chosen = [targets[index] for index in used]
@@ -184,10 +182,6 @@ def _pools(span: TimeSpan, targets: Sequence[ResolvedTarget], findings: Findings
             continue
         _check_pool(chosen, threads, findings)
         yield _ThreadSet(threads, chosen)
-
-
-def _uses(target: TargetParameters, thread: int) -> bool:
-    return not target.thread_weights or any(thread == number for number, _ in target.thread_weights)
 
 
 def _check_pool(chosen: Sequence[ResolvedTarget], threads: Sequence[int], findings: Findings) -> None:

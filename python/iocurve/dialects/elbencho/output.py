@@ -24,24 +24,6 @@ HEADER = """\
 OPERATION   RESULT TYPE         FIRST DONE   LAST DONE
 =========== ================    ==========   =========
 """
-_CONFIG = (
-    "path type",
-    "paths",
-    "hosts",
-    "threads",
-    "dirs",
-    "files",
-    "file size",
-    "block size",
-    "direct IO",
-    "random",
-    "random aligned",
-    "IO depth",
-    "shared paths",
-    "truncate",
-)
-
-
 LIVE_HEADER = (
     "ISO Date,Label,Phase,RuntimeMS,Rank,MixType,Done%,DoneBytes,MiB/s,IOPS,Entries,Entries/s,"
     "Lat Ent us,Lat IO us,Active,CPU,Service,\n"
@@ -305,7 +287,7 @@ def _columns(row: PhaseRow, data_set: ElbenchoData, hosts: int) -> dict[str, obj
     return {
         "ISO date": _date(row.started),
         "label": options.label,
-        **dict(zip(_CONFIG, _config(data_set, hosts), strict=True)),
+        **_config(data_set, hosts),
         "operation": row.name,
         "time ms [first]": row.first_ns // MILLISECOND_NS,
         "time ms [last]": row.last_ns // MILLISECOND_NS,
@@ -320,27 +302,27 @@ def _command(options: ElbenchoOptions) -> str:
     return shlex.join(("elbencho", *options.arguments))
 
 
-def _config(data_set: ElbenchoData, hosts: int) -> tuple[object, ...]:
+def _config(data_set: ElbenchoData, hosts: int) -> dict[str, object]:
     options = data_set.options
     kind = "dir" if data_set.is_tree else "blockdev" if data_set.is_device else "file"
     aligned = int(options.aligned) if options.random else ""
     size = max(data_set.sizes, default=options.size)
-    return (
-        kind,
-        len(options.paths),
-        max(1, hosts),
-        options.threads,
-        options.directories if data_set.is_tree else "",
-        options.files if data_set.is_tree else "",
-        size,
-        min(options.block, size),
-        int(options.direct),
-        int(options.random),
-        aligned,
-        options.depth,
-        int(options.share_paths) if hosts else "",
-        0,
-    )
+    return {
+        "path type": kind,
+        "paths": len(options.paths),
+        "hosts": max(1, hosts),
+        "threads": options.threads,
+        "dirs": options.directories if data_set.is_tree else "",
+        "files": options.files if data_set.is_tree else "",
+        "file size": size,
+        "block size": min(options.block, size),
+        "direct IO": int(options.direct),
+        "random": int(options.random),
+        "random aligned": aligned,
+        "IO depth": options.depth,
+        "shared paths": int(options.share_paths) if hosts else "",
+        "truncate": 0,
+    }
 
 
 def _results(prefix: str, entries: Values | None, data: Values | None, row: PhaseRow) -> dict[str, object]:
@@ -375,15 +357,13 @@ def json_text(rows: Sequence[PhaseRow], data_set: ElbenchoData, hosts: int) -> s
 
 def _document(row: PhaseRow, data_set: ElbenchoData, hosts: int) -> Mapping[str, object]:
     options = data_set.options
-    kind, paths, used, threads, directories, files, size, block, *_ = _config(data_set, hosts)
+    known = _config(data_set, hosts)
+    of_tree = ("dirs", "files") if data_set.is_tree else ()
     config = {
-        "path_type": kind,
-        "paths": paths,
-        "hosts": used,
-        "threads": threads,
-        **({"dirs": directories, "files": files} if data_set.is_tree else {}),
-        "file_size": size,
-        "block_size": block,
+        **{
+            name.replace(" ", "_"): known[name]
+            for name in ("path type", "paths", "hosts", "threads", *of_tree, "file size", "block size")
+        },
         "direct_io": str(options.direct).lower(),
         "random_offsets": str(options.random).lower(),
         "io_depth": options.depth,

@@ -55,10 +55,6 @@ def information(arguments: Sequence[str]) -> str | None:
         raise DialectError([Diagnostic(str(error), asked.where)]) from None
 
 
-def _version(_asked: str) -> str:
-    return FIO_VERSION
-
-
 def _engines(asked: str) -> str:
     from iocurve.dialects.fio.read.effects import ENGINES, METADATA_ENGINES, SPACE_ENGINES
     from iocurve.dialects.fio.read.options import OPTIONS
@@ -97,4 +93,8 @@ def _table(options: Iterable[Option]) -> str:
     return "\n".join(f"{option.name:<24}: {option.support}" for option in options)
 
 
-_PRINTERS: dict[str, Callable[[str], str]] = {"version": _version, "enghelp": _engines, "cmdhelp": _options}
+_PRINTERS: dict[str, Callable[[str], str]] = {
+    "version": lambda _: FIO_VERSION,
+    "enghelp": _engines,
+    "cmdhelp": _options,
+}

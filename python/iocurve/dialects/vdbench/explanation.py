@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from iocurve.dialects.vdbench.file_systems import FileSystems, Tree, Workload
@@ -12,7 +12,7 @@ from iocurve.dialects.vdbench.read.file_values import Shares
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.topology import LOCALHOST
 from iocurve.foundation.units import counted, format_bytes, format_duration
-from iocurve.job.explain import explain_job
+from iocurve.job.explain import explain_job, section_lines
 
 RUNS_SHOWN = 20
 """Limit of runs shown per run definition; the rest is counted."""
@@ -32,15 +32,10 @@ def explain(file: ParameterFile) -> str:
     if not files:
         seconds = sum(run.timing.total_ns + (run.rd.get("pause") or 0) for run in file.runs)
         lines += ["", f"Time: {format_duration(seconds)}"]
-    lines += _section("Warnings", (str(note) for note in file.notes if note.level == "warning"))
-    lines += _section("Notes", (str(note) for note in file.notes if note.level == "info"))
-    lines += _section("Cannot run on this machine", map(str, file.obstacles))
+    lines += section_lines("Warnings", (str(note) for note in file.notes if note.level == "warning"))
+    lines += section_lines("Notes", (str(note) for note in file.notes if note.level == "info"))
+    lines += section_lines("Cannot run on this machine", map(str, file.obstacles))
     return "\n".join(lines) + "\n"
-
-
-def _section(title: str, items: Iterable[str]) -> list[str]:
-    lines = [f"  - {item}" for item in dict.fromkeys(items)]
-    return ["", f"{title}:", *lines] if lines else []
 
 
 def _heading(file: ParameterFile) -> Iterator[str]:

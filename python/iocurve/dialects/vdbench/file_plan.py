@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from decimal import Decimal
-from typing import Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -126,7 +125,7 @@ class FilePlans(msgspec.Struct, frozen=True):
     def run(self, run: Run, rate: float | None) -> Planned:
         """The run itself. ``rate`` is the rate of a point of a curve."""
         workloads = self.file_systems.of_run(run)
-        per_second = rate if rate is not None else self._rate(run)
+        per_second = float(run.rate.per_second) if rate is None and run.rate.kind == "number" else rate
         sections: list[model.Section] = []
         shares: list[Share] = []
         for workload, skew in zip(workloads, _skews(workloads), strict=True):
@@ -341,9 +340,6 @@ class FilePlans(msgspec.Struct, frozen=True):
         )
         return self._named("fsd", tree) or next(counted, None)
 
-    def _rate(self, run: Run) -> float | None:
-        return float(run.rate.per_second) if run.rate.kind == "number" else None
-
     def _divided(self, run: Run, workload: Workload) -> int:
         """vdbench divides the threads of a workload among the operations= of the run."""
         if run.loops.operations:
@@ -487,13 +483,12 @@ def _skews(workloads: Sequence[Workload]) -> list[float]:
 
 def _paced(section: model.Section, per_second: float, run: Run, *, number: int) -> model.Section:
     """The section with a rate of all its threads together, which is the rate group ``number``."""
-    arrivals: Literal["even", "poisson"] = "poisson" if run.arrivals == "exponential" else "even"
     rate = max(per_second, SLOWEST_PER_S)
     work = section.load.tasks
     assert work, "a file workload has tasks"
     return section.replace(
         load=section.load.replace(tasks=work.replace(rate_group=number)),
-        pace=section.pace.replace(rate_total_operations=rate, arrivals=arrivals),
+        pace=section.pace.replace(rate_total_operations=rate, arrivals=run.arrivals_at),
     )
 
 

@@ -155,7 +155,7 @@ def read(
     workloads = {fwd.name: _workload(fwd, trees, hosts, errors) for fwd in definitions.by_kind["fwd"]}
     special = [workloads.pop(name) for name in list(workloads) if name.lower() == FORMAT]
     found = FileSystems(trees, workloads, tuple(dict.fromkeys(hosts.values())), next(iter(special), None))
-    for run in _first_runs(runs):
+    for run in {id(run.rd): run for run in reversed(runs)}.values():
         errors += _run_errors(found, run)
     return found
 
@@ -306,10 +306,6 @@ def _overridden(workload: Workload, run: Run, trees: tuple[Tree, ...] | None, op
         read_percent=workload.read_percent if loops.rdpct is None else loops.rdpct,
         operation=operation or workload.operation,
     )
-
-
-def _first_runs(runs: Sequence[Run]) -> Iterator[Run]:
-    return iter({id(run.rd): run for run in reversed(runs)}.values())
 
 
 def _run_errors(found: FileSystems, run: Run) -> Iterator[Diagnostic]:

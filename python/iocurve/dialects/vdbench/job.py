@@ -136,7 +136,7 @@ class Builder(msgspec.Struct):
                 update |= {"barrier": True} if number and not index else {}
                 update |= {"flow": flow} if flow else {}
                 update |= {"ends_others": "together"} if stops[index] and not all(stops) else {}
-                update |= {"rate_total_operations": each, "arrivals": _arrivals(run)} if each else {}
+                update |= {"rate_total_operations": each, "arrivals": run.arrivals_at} if each else {}
                 sections.append(self._section(run, placement, depth).but(**update))
         if self._errors:
             raise PlanError(list(dict.fromkeys(self._errors)))
@@ -410,10 +410,6 @@ def _split(threads: int, parts: int) -> list[int]:
     """Splits threads as evenly as possible, at least one for each part."""
     share, rest = divmod(threads, parts)
     return [max(1, share + (1 if number < rest else 0)) for number in range(parts)]
-
-
-def _arrivals(run: Run) -> str:
-    return "poisson" if run.arrivals == "exponential" else "even"
 
 
 def _run_notes(run: Run) -> Iterator[PlanNote]:

@@ -138,6 +138,9 @@ _CUMULATIVE_SHARES = (
 """Cumulative share of the operations within 16,000 bytes, 32,000, 64,000, … in vdbench 5.04.06."""
 _BEYOND_BYTES = 239_475_000_000
 """Length of the range after the last of these, over which the remaining operations are uniform."""
+_STEPS = [_STEP_BYTES << number for number in range(len(_CUMULATIVE_SHARES))]
+_POSITIONS = [0, *_STEPS, _STEPS[-1] + _BEYOND_BYTES]
+"""Distances at which the density changes."""
 _MEGABYTE = 1_000_000
 MIN_BAND_BYTES = _MEGABYTE
 
@@ -151,7 +154,7 @@ def hotband(band: int, block: int, *, writes: bool) -> Preference:
         {
             0,
             count,
-            *(edge for position in _density_changes(count * block) for edge in _block_edges(position, block, count)),
+            *(edge for position in _POSITIONS for edge in _block_edges(position % (count * block), block, count)),
         }
     )
     if shift:
@@ -165,16 +168,6 @@ def hotband(band: int, block: int, *, writes: bool) -> Preference:
     return ZonesSaid(zones=(*zones, *([ZoneShare(access_percent=0.0, size=rest)] if rest else [])))
 
 
-def _positions() -> list[int]:
-    ends = [_STEP_BYTES << number for number in range(len(_CUMULATIVE_SHARES))]
-    return [0, *ends, ends[-1] + _BEYOND_BYTES]
-
-
-def _density_changes(band: int) -> list[int]:
-    """Offsets in the band at which the density changes."""
-    return [position % band for position in _positions()]
-
-
 def _block_edges(position: int, block: int, count: int) -> tuple[int, ...]:
     """Edges of the block that contains a change of density; the block is a separate zone."""
     return tuple(edge for edge in (position // block, -(-position // block)) if 0 <= edge <= count)
@@ -182,7 +175,7 @@ def _block_edges(position: int, block: int, count: int) -> tuple[int, ...]:
 
 def _share_between(start: int, end: int, band: int) -> float:
     """Share of the operations from ``start`` to ``end`` of the band, over all wraps."""
-    positions, cumulative = _positions(), [0.0, *_CUMULATIVE_SHARES, 1.0]
+    positions, cumulative = _POSITIONS, [0.0, *_CUMULATIVE_SHARES, 1.0]
 
     def share_below(offset: float) -> float:
         number = bisect_right(positions, offset) - 1

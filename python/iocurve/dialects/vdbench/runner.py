@@ -232,8 +232,8 @@ class Writer:
                 self._directory.error(done.ended, f"rd={name} {worker.job}: {text}: {failed.error}")
             for found in worker.differences:
                 self._directory.error(done.ended, f"rd={name} {worker.job}: {difference_text(found)}")
-        if done.data_errors and done.outcome.state == "finished":
-            text = f"Total Data Validation or I/O error count: {done.data_errors}"
+        if (errors := data_errors(done.outcome)) and done.outcome.state == "finished":
+            text = f"Total Data Validation or I/O error count: {errors}"
             self._print(f"{clock(done.ended)} {text}")
             self._directory.error(done.ended, text)
         for workload in done.idle(self._table):
@@ -310,11 +310,6 @@ class _Done(msgspec.Struct, frozen=True):
         for kind, (name, text) in _STATISTICS.items():
             if found[kind]:
                 yield name, text, found[kind]
-
-    @property
-    def data_errors(self) -> int:
-        """Reads and writes that failed and did not end the run."""
-        return data_errors(self.outcome)
 
     def idle(self, table: OutputTable) -> list[str]:
         """File workloads that finished without an operation."""

@@ -104,6 +104,11 @@ class Run(msgspec.Struct, frozen=True):
         return _is_of_files(self.rd)
 
     @property
+    def arrivals_at(self) -> Literal["even", "poisson"]:
+        """The arrivals of a plan."""
+        return "poisson" if self.arrivals == "exponential" else "even"
+
+    @property
     def is_measured(self) -> bool:
         """False if only the format before it runs."""
         return not {"only", "clean"} & set(self.formats)

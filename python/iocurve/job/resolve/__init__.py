@@ -122,7 +122,11 @@ class _Resolver:
         groups, numbers = _report_groups(sections)
         has_exit_groups = any(section.ending.ends_exit_group_only for section in sections)
         numbered = [
-            [_in_group(worker, next(numbers), groups, has_exit_groups) for worker in members] for members in workers
+            [
+                worker.replace(report_group=number, exit_group=groups[number].number if has_exit_groups else 0)
+                for worker, number in zip(members, numbers, strict=False)
+            ]
+            for members in workers
         ]
         # Samples of a steady state are whole intervals.
         checks_ns = [section.ending.steady_state.check_ns for section in sections if section.ending.steady_state]
@@ -317,9 +321,3 @@ def _report_groups(sections: Sequence[Section]) -> tuple[list[ReportGroup], Iter
                 groups.append(ReportGroup(index, number, 1))
             numbers.append(len(groups) - 1)
     return groups, iter(numbers)
-
-
-def _in_group(
-    worker: planned.Worker, number: int, groups: Sequence[ReportGroup], has_exit_groups: bool
-) -> planned.Worker:
-    return worker.replace(report_group=number, exit_group=groups[number].number if has_exit_groups else 0)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from iocurve.foundation.errors import Diagnostic, PlanError
 from iocurve.foundation.units import MILLISECOND_NS, counted
-from iocurve.job.model import Job, PerKind, PlanNote, Section
+from iocurve.job.model import Job, PlanNote, Section
 from iocurve.job.resolve.machine import Machine
 
 
@@ -174,8 +174,8 @@ def _trees(section: Section, diagnostics: Diagnostics) -> None:
 
 def _rates(section: Section, diagnostics: Diagnostics) -> None:
     said = {
-        "rate_operations": any(_values(section.pace.rate_operations)),
-        "rate_bytes": any(_values(section.pace.rate_bytes)),
+        "rate_operations": any(section.pace.rate_operations.values()),
+        "rate_bytes": any(section.pace.rate_bytes.values()),
         "rate_total_operations": bool(section.pace.rate_total_operations),
         "rate_total_bytes": bool(section.pace.rate_total_bytes),
     }
@@ -189,16 +189,17 @@ def _rates(section: Section, diagnostics: Diagnostics) -> None:
         diagnostics.error(section, text, ("rate_total_operations",))
 
 
-def _values(values: PerKind[int | None]) -> tuple[int | None, ...]:
-    return values.read, values.write, values.trim
-
-
 def _ranges(numbers: Sequence[int]) -> str:
     """``0-3, 6``."""
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in consecutive(numbers))
+
+
+def consecutive(numbers: Iterable[int]) -> list[list[int]]:
+    """Ascending numbers in runs without a gap."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:
             runs[-1].append(number)
         else:
             runs.append([number])
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    return runs

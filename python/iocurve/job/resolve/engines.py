@@ -125,7 +125,8 @@ def on_each_file(section: Section, worker: planned.Worker) -> planned.Worker:
     files = worker.files
     if not section.files.regions:
         is_name = section.files.are_directories or kind in NEEDS_NO_FILE
-        layout = _name_layout(section) if is_name else None
+        makes = section.files.are_directories and not section.files.read_only
+        layout: planned.Layout | None = ("directory" if makes else "nothing") if is_name else None
         files = tuple(_file(file, layout) for file in files)
     return worker.replace(
         engine=_engine(worker.engine),
@@ -149,10 +150,6 @@ def _engine(engine: planned.EnginePlan) -> planned.EnginePlan:
         return planned.NfsMetadataEngine(mount=engine.mount, keep_open=False)
     assert isinstance(engine, planned.SyncEngine), "a section with a metadata operation has this engine"
     return planned.MetadataEngine(open=engine.open, keep_open=False)
-
-
-def _name_layout(section: Section) -> planned.Layout:
-    return "directory" if section.files.are_directories and not section.files.read_only else "nothing"
 
 
 def _file(file: planned.FilePlan, name_layout: planned.Layout | None) -> planned.FilePlan:

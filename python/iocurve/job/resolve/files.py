@@ -64,7 +64,11 @@ class ResolvedFiles(msgspec.Struct, frozen=True):
         block = section.load.smallest_block()
         shares = _shares(section, len(regions), block)
         for region, share, limits in zip(regions, shares, _limits(section, len(regions)), strict=True):
-            region.offset = region.facts.bytes if _appends(section, region) else _offset(section, region, jobnum, block)
+            region.offset = (
+                region.facts.bytes
+                if section.files.append and region.facts.kind == "file"
+                else _offset(section, region, jobnum, block)
+            )
             region.bytes = _region_bytes(section, region, share, limits, block, rng)
             region.start = section.load.start_bytes + jobnum * section.load.start_increment_bytes
             if not self._check_region(section, region):
@@ -117,7 +121,7 @@ class ResolvedFiles(msgspec.Struct, frozen=True):
 
     def _check_zones(self, section: Section, regions: Sequence[Region]) -> bool:
         said = section.load.distribution
-        zoned = [part for part in (said.read, said.write, said.trim) if isinstance(part, ZonesSaid)]
+        zoned = [part for part in said.values() if isinstance(part, ZonesSaid)]
         sizes = {region.bytes for region in regions}
         text = None
         if zoned and section.load.random and len(sizes) > 1:
@@ -278,10 +282,6 @@ def _region_bytes(
         return length
     portion = min((length + region.offset) * section.files.size.percent // 100, length)
     return portion - portion % block
-
-
-def _appends(section: Section, region: Region) -> bool:
-    return section.files.append and region.facts.kind == "file"
 
 
 def _file_bytes(limits: tuple[int, int], existing_bytes: int, block: int, rng: random.Random) -> int:

@@ -44,8 +44,9 @@ def with_tasks(section: Section, worker: planned.Worker) -> planned.Worker:
     engine = worker.engine
     if isinstance(engine, planned.SyncEngine):
         engine = planned.MetadataEngine(open=engine.open, keep_open=True)
+    random_percent = section.load.random_percent.write if section.load.random else 0
     operations = tuple(
-        _operation(kind, shares.get(kind, 1), 1).replace(blocks=blocks, random_percent=_random_percent(section))
+        _operation(kind, shares.get(kind, 1), 1).replace(blocks=blocks, random_percent=random_percent)
         if kind in TRANSFERS
         else _operation(kind, 1, 1)
         for kind in (*shares, *_further_kinds(work))
@@ -84,10 +85,6 @@ def _further_kinds(work: planned.TreeWork) -> list[planned.OperationKind]:
     if work.flush_before_close:
         kinds.append("fsync")
     return kinds
-
-
-def _random_percent(section: Section) -> int:
-    return section.load.random_percent.write if section.load.random else 0
 
 
 def _operations_rate(section: Section) -> planned.Rate | None:

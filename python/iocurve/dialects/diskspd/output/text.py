@@ -11,6 +11,7 @@ from iocurve.dialects.diskspd.read.distribution import OffsetZone
 from iocurve.dialects.diskspd.read.profile import Profile, TimeSpan
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.foundation.units import MIB, MILLISECOND_NS
+from iocurve.job.resolve.checks import consecutive
 from iocurve.machine.processes import Topology
 from iocurve.result.document import MachineUse
 from iocurve.result.summary import Latency, MergedOperations
@@ -137,12 +138,7 @@ def _distributions(stats: SpanStats) -> Iterator[str]:
 
 def _runs(numbers: Iterable[int]) -> str:
     """`` 0 - 3 7``."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and runs[-1][-1] + 1 == number:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
+    runs = consecutive(numbers)
     texts = (f" {run[0]}" + (" -" if len(run) > 2 else "") + (f" {run[-1]}" if len(run) > 1 else "") for run in runs)
     return "".join(texts)
 

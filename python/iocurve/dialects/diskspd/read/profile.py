@@ -13,17 +13,6 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from iocurve.dialects.diskspd.read import values, xml_text
-from iocurve.dialects.diskspd.read.values import (
-    U32_MAX,
-    U64_MAX,
-    DistributionKind,
-    FlushMode,
-    Span,
-    numbers,
-    positive,
-    sizes,
-    switch,
-)
 from iocurve.dialects.diskspd.read.xml_text import Convert, boolean, whole, word
 from iocurve.foundation.errors import Where
 
@@ -33,8 +22,8 @@ PrecreateFiles = Literal["UseMaxSize", "CreateOnlyFilesWithConstantSizes", "Crea
 
 TEMPLATE_PREFIX = "*"
 """Marks a path as a template: ``*1`` is replaced by the first target of the command line."""
-_U64 = whole(U64_MAX)
-_COUNT = whole(U32_MAX, 1)
+_U64 = whole(values.U64_MAX)
+_COUNT = whole(values.U32_MAX, 1)
 
 
 @dataclass(frozen=True)
@@ -76,7 +65,7 @@ def field(
     in_group: bool = False,
 ) -> T:
     """Defines a field. Without ``read`` its element is a boolean or a number of 32 bits, as the default is."""
-    read = read or (boolean if isinstance(default, bool) else whole(U32_MAX))
+    read = read or (boolean if isinstance(default, bool) else whole(values.U32_MAX))
     said = Element(element, read, only_if_set, in_group) if element else None
     made: T = dataclasses.field(default=default, metadata={"element": said, "flag": flag})
     return made
@@ -104,18 +93,24 @@ class TargetParameters:
     block_bytes: int = field(
         64 * 1024,
         "BlockSize",
-        whole(U32_MAX - 1, 1),
-        flag=Flag("b", sizes(f"a block has 1 to {U32_MAX - 1} bytes", 1, U32_MAX - 1), "block size, 64K by default"),
+        whole(values.U32_MAX - 1, 1),
+        flag=Flag(
+            "b",
+            values.sizes(f"a block has 1 to {values.U32_MAX - 1} bytes", 1, values.U32_MAX - 1),
+            "block size, 64K by default",
+        ),
     )
     base_bytes: int = field(0, "BaseFileOffset", _U64)
     sequential_hint: bool = field(False, "SequentialScan")
     random_hint: bool = field(False, "RandomAccess")
     temporary_hint: bool = field(False, "TemporaryFile")
-    large_pages: bool = field(False, "UseLargePages", flag=Flag("l", switch, "large pages for buffers (no effect)"))
+    large_pages: bool = field(
+        False, "UseLargePages", flag=Flag("l", values.switch, "large pages for buffers (no effect)")
+    )
     cache: CacheMode = "cached"
     write_through: bool = field(False, "WriteThrough", only_if_set=True)
     memory_mapped: bool = field(False, "MemoryMappedIo", only_if_set=True)
-    flush: FlushMode | None = field(
+    flush: values.FlushMode | None = field(
         None,
         "FlushType",
         word("ViewOfFile", "NonVolatileMemory", "NonVolatileMemoryNoDrain"),
@@ -128,15 +123,15 @@ class TargetParameters:
     parallel: bool = field(
         False,
         "ParallelAsyncIO",
-        flag=Flag("p", switch, "start all operations in flight of a thread at the same offset"),
+        flag=Flag("p", values.switch, "start all operations in flight of a thread at the same offset"),
     )
     burst: int | None = field(
-        None, "BurstSize", flag=Flag("i", positive("operations in a burst"), "operations per burst, with -j")
+        None, "BurstSize", flag=Flag("i", values.positive("operations in a burst"), "operations per burst, with -j")
     )
     think_ms: int | None = field(
         None,
         "ThinkTime",
-        flag=Flag("j", positive("milliseconds between bursts"), "think time between bursts in ms, with -i"),
+        flag=Flag("j", values.positive("milliseconds between bursts"), "think time between bursts in ms, with -i"),
     )
     create_bytes: int | None = field(
         None,
@@ -149,14 +144,16 @@ class TargetParameters:
     """Alignment (-r) or stride (-s); 0: the block size."""
     interlocked: bool = field(False, "InterlockedSequential", in_group=True)
     random_percent: int = field(0, "RandomRatio", whole(99, 1), in_group=True)
-    distribution: DistributionKind = "Percent"
-    spans: tuple[Span, ...] = ()
+    distribution: values.DistributionKind = "Percent"
+    spans: tuple[values.Span, ...] = ()
     thread_stride_bytes: int = field(
         0,
         "ThreadStride",
         _U64,
         flag=Flag(
-            "T", sizes("needs a distance above 0", 1), "offset between the starts of consecutive threads in a target"
+            "T",
+            values.sizes("needs a distance above 0", 1),
+            "offset between the starts of consecutive threads in a target",
         ),
     )
     end_bytes: int = field(0, "MaxFileSize", _U64)
@@ -165,7 +162,7 @@ class TargetParameters:
         2,
         "RequestCount",
         _COUNT,
-        flag=Flag("o", positive("operations in flight"), "queue depth per thread and target, 2 by default"),
+        flag=Flag("o", values.positive("operations in flight"), "queue depth per thread and target, 2 by default"),
     )
     write_percent: int = field(
         0, "WriteRatio", whole(100), flag=Flag("w", values.write_percent, "percentage of writes, 0 by default")
@@ -173,7 +170,10 @@ class TargetParameters:
     bytes_per_ms: int = 0
     iops: int = 0
     threads: int = field(
-        1, "ThreadsPerFile", _COUNT, flag=Flag("t", positive("threads per target"), "threads per target, 1 by default")
+        1,
+        "ThreadsPerFile",
+        _COUNT,
+        flag=Flag("t", values.positive("threads per target"), "threads per target, 1 by default"),
     )
     io_priority: int = field(
         3,
@@ -181,7 +181,7 @@ class TargetParameters:
         xml_text.priority,
         flag=Flag(
             "I",
-            numbers("needs a priority: 1 (very low), 2 (low) or 3 (normal)", 1, 3),
+            values.numbers("needs a priority: 1 (very low), 2 (low) or 3 (normal)", 1, 3),
             "I/O priority 1, 2 or 3 (no effect)",
         ),
     )
@@ -201,14 +201,14 @@ class TargetParameters:
         """True if -g limits the throughput."""
         return bool(self.bytes_per_ms or self.iops)
 
-    def set_spans(self, kind: DistributionKind, spans: list[Span]) -> None:
+    def set_spans(self, kind: values.DistributionKind, spans: list[values.Span]) -> None:
         """Sets the distribution. Operations that the spans leave over go to the rest of the target."""
         used, last = sum(span.io_percent for span in spans), spans[-1]
         self.distribution, self.spans = kind, tuple(spans)
         if used < 100:
             start = last.start + last.length
             length = 100 - start if kind == "Percent" and start < 100 else 0
-            self.spans += (Span(100 - used, start, length),)
+            self.spans += (values.Span(100 - used, start, length),)
 
     def where(self, *fields: str) -> Where | None:
         """Position of the first of these fields that is set in the text."""
@@ -220,12 +220,12 @@ class TimeSpan:
     """A run: warm up time, measured time and cool down time."""
 
     completion_routines: bool = field(
-        False, "CompletionRoutines", flag=Flag("x", switch, "completion routines (no effect)")
+        False, "CompletionRoutines", flag=Flag("x", values.switch, "completion routines (no effect)")
     )
-    measure_latency: bool = field(False, "MeasureLatency", flag=Flag("L", switch, "print latencies"))
+    measure_latency: bool = field(False, "MeasureLatency", flag=Flag("L", values.switch, "print latencies"))
     measure_iops_deviation: bool = field(False, "CalculateIopsStdDev")
     affinity_disabled: bool = field(
-        False, "DisableAffinity", flag=Flag("n", switch, "do not bind threads to processors")
+        False, "DisableAffinity", flag=Flag("n", values.switch, "do not bind threads to processors")
     )
     duration_s: int = field(
         10, "Duration", flag=Flag("d", values.seconds(10), "duration of the measured time in seconds, 10 by default")
@@ -235,13 +235,17 @@ class TimeSpan:
         0, "Cooldown", flag=Flag("C", values.seconds(0), "cool down time in seconds, not measured, 0 by default")
     )
     threads: int = field(
-        0, "ThreadCount", flag=Flag("F", positive("threads in all"), "total number of threads; each uses all targets")
+        0,
+        "ThreadCount",
+        flag=Flag("F", values.positive("threads in all"), "total number of threads; each uses all targets"),
     )
     """Threads of a pool in which each thread uses all targets (-F); 0: each target has its own threads (-t)."""
     requests: int = field(
         0,
         "RequestCount",
-        flag=Flag("O", positive("operations in flight per thread"), "queue depth per thread over all targets, with -F"),
+        flag=Flag(
+            "O", values.positive("operations in flight per thread"), "queue depth per thread over all targets, with -F"
+        ),
     )
     """Queue depth of each thread of a pool over all its targets (-O); 0: each target has its own (-o)."""
     bucket_ms: int = field(1000, "IoBucketDuration", _COUNT)

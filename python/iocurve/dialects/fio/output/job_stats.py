@@ -344,7 +344,9 @@ def clients_of(result: Result) -> Sequence[ClientOutcome]:
 def of_client(prepared: FioCommand, result: Result, client: int) -> Result:
     """The result of one host, as if it had run alone."""
     (point,) = result.points
-    return _with_workers(result, point, [one for one in _workers(prepared, point) if _client(point, one[0]) == client])
+    groups = point.plan.groups
+    workers = [one for one in _workers(prepared, point) if groups[one[0].group].workers[one[0].worker].client == client]
+    return _with_workers(result, point, workers)
 
 
 def all_clients(prepared: FioCommand, result: Result) -> tuple[FioCommand, Result]:
@@ -373,10 +375,6 @@ def _workers(prepared: FioCommand, point: Point) -> list[tuple[WorkerOutcome, Wo
         for number, group in enumerate(prepared.plan.groups)
     ]
     return [(worker, worker.replace(worker=places[worker.group][worker.worker])) for worker in point.outcome.workers]
-
-
-def _client(point: Point, worker: WorkerOutcome) -> int:
-    return point.plan.groups[worker.group].workers[worker.worker].client
 
 
 def _with_workers(result: Result, point: Point, workers: Sequence[tuple[WorkerOutcome, WorkerOutcome]]) -> Result:

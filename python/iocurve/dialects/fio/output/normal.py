@@ -96,7 +96,7 @@ def _header(section: Section, report: SectionReport, group: int) -> str:
     blocks = section.load.blocks
     shown = [
         "-".join(scaled(size, 1024, "B") for size in (block_bytes_min(sizes), block_bytes_max(sizes)))
-        for sizes in (blocks.read, blocks.write, blocks.trim)
+        for sizes in blocks.values()
     ]
     ranges = ", ".join(f"({letter}) {sizes}" for letter, sizes in zip("RWT", shown, strict=True))
     engine = f"ioengine={section.target.engine_asked}, iodepth={report.depth}"

@@ -33,10 +33,6 @@ FOREIGN_ENGINES: dict[str, EngineName] = {"splice": "sync", "windowsaio": "aio"}
 """Engines of other systems, and of copies within this one, that run as the nearest: lines with them are accepted."""
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 METADATA_ENGINES: dict[str, MetadataKind] = {
     "filecreate": "create",
     "filestat": "getattr",
@@ -56,11 +52,12 @@ _REASONS = {
     "sg": "it sends SCSI commands to /dev/sg…; use ioengine=libaio on the block device",
 }
 """Reasons why engines are refused, with what to use instead."""
-OTHER_ENGINES = _names(
+_OTHERS = (
     "cpuio net netsplice rdma rbd rados http gfapi gfapi_async libhdfs sg io_uring_cmd mtd e4defrag exec nbd "
     "libiscsi libblkio libcufile pmemblk libpmem dev-dax dfs xnvme solarisaio spdk spdk_bdev guasi external "
     "ime_psync ime_psyncv ime_aio libzbc libhipfile page_fault cpp_null"
 )
+OTHER_ENGINES = frozenset(_OTHERS.split())
 
 # -- general effects ---------------------------------------------------------------------------------------------------
 

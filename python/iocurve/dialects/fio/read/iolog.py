@@ -70,17 +70,13 @@ def _packed(lines: BinaryIO, version: int, options: Deferred) -> Trace:
 
     trace = Trace()
     handle, trace.path = tempfile.mkstemp(prefix="iocurve-replay-")
-    atexit.register(_remove, trace.path)
+    atexit.register(Path(trace.path).unlink, missing_ok=True)
     with os.fdopen(handle, "wb") as records:
         reader = _TraceReader(version, options, trace)
         for record in reader.records(lines):
             records.write(record)
             trace.records += 1
     return trace
-
-
-def _remove(path: str) -> None:
-    Path(path).unlink(missing_ok=True)
 
 
 class _TraceReader(msgspec.Struct):
@@ -117,7 +113,7 @@ class _TraceReader(msgspec.Struct):
             return None
         if action not in _KINDS:
             raise ValueError(action)
-        file = self.trace.files[self.options.replay_redirect or name] if self._is_known(name) else None
+        file = self.trace.files.get(self.options.replay_redirect or name)
         if file is None:
             raise ValueError(name)
         if action in self.options.replay_skip:
@@ -136,9 +132,6 @@ class _TraceReader(msgspec.Struct):
         self.trace.end_bytes = max(self.trace.end_bytes, offset + size)
         due_ns = 0 if self.options.replay_no_stall else self.due_ns
         return _RECORD.pack(due_ns, offset, size, file, _NUMBERS[kind])
-
-    def _is_known(self, name: str) -> bool:
-        return (self.options.replay_redirect or name) in self.trace.files
 
     def _file_action(self, name: str, action: str) -> None:
         name = self.options.replay_redirect or name

@@ -127,7 +127,8 @@ def parse(arguments: Iterable[str], surroundings: Surroundings) -> Parsed:
             parsed.notes.append(PlanNote("globals_dropped", text, where, "warning"))
         reader = _FileReader(parsed, surroundings, wanted, [] if follows else global_settings)
         before = reader.read(name, where, clients, follows=follows)
-    if not files and not parsed.sections and global_settings and not _only_reports(parsed.commands):
+    only_reports = any(command.name in {"help", "server"} for command in parsed.commands)
+    if not files and not parsed.sections and global_settings and not only_reports:
         first = global_settings[0].where
         parsed.sections.append(RawSection("fio", first, (), tuple(global_settings), implicit=True))
     return parsed
@@ -152,11 +153,7 @@ _READ_LAST = frozenset({"filename", "filename_format"})
 
 def in_reading_order(settings: Iterable[Setting]) -> list[Setting]:
     """Sorts a section's settings into fio's reading order: kb_base comes first, as it changes all sizes."""
-    return sorted(settings, key=_place_in_reading_order)
-
-
-def _place_in_reading_order(setting: Setting) -> int:
-    return 0 if setting.name in _READ_FIRST else 2 if setting.name in _READ_LAST else 1
+    return sorted(settings, key=lambda one: 0 if one.name in _READ_FIRST else 2 if one.name in _READ_LAST else 1)
 
 
 # -- command line ------------------------------------------------------------------------------------------------------
@@ -245,10 +242,6 @@ def _in_full(name: str) -> str:
         return _LETTERS[name]
     longer = [option for option in (*COMMANDS, *BY_NAME) if option.startswith(name)]
     return longer[0] if len(longer) == 1 else name
-
-
-def _only_reports(commands: Iterable[Setting]) -> bool:
-    return any(command.name in {"help", "server"} for command in commands)
 
 
 # -- job files ---------------------------------------------------------------------------------------------------------

@@ -130,13 +130,10 @@ def _as_drawn(shares: list[int], context: Context) -> list[int]:
         left -= drawn[index]
     drawn[order[-1]] += left
     if abs(total - 100) >= len(shares):
-        text = f"the shares of {context.option} add up to {total} %; as in fio the blocks get {_list(drawn)} %"
+        used = ", ".join(map(str, drawn))
+        text = f"the shares of {context.option} add up to {total} %; as in fio the blocks get {used} %"
         context.note("shares_odd", text, "warning")
     return drawn
-
-
-def _list(numbers: list[int]) -> str:
-    return ", ".join(map(str, numbers))
 
 
 def _zones(text: str, context: Context, absolute: bool) -> ZonesSaid | None:

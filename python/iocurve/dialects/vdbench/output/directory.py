@@ -29,21 +29,14 @@ def choose(name: str, directory: Path, now: datetime) -> Path:
     base = directory / name.rstrip("+")
     if not base.name:
         return base
-    if not base.exists() or _is_empty(base) or (not counts and _is_ours(base)):
+    is_empty = base.is_dir() and not any(base.iterdir())
+    if not base.exists() or is_empty or (not counts and (base / MARK).is_file()):
         return base
     for number in range(1, 1000):
         numbered = base.with_name(f"{base.name}{number:03}")
         if not numbered.exists():
             return numbered
     raise TargetError(f"{base} and {base}001 to {base}999 exist; use another directory with -o")
-
-
-def _is_empty(path: Path) -> bool:
-    return path.is_dir() and not any(path.iterdir())
-
-
-def _is_ours(path: Path) -> bool:
-    return (path / MARK).is_file()
 
 
 class OutputDirectory:

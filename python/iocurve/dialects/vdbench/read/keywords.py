@@ -5,7 +5,6 @@ Names are those of vdbench 5.04.06. A keyword may be abbreviated to two or more 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from difflib import get_close_matches
 
 import msgspec
@@ -222,11 +221,10 @@ TABLE: dict[str, list[Keyword]] = {
 """Keywords by kind of definition."""
 
 
-def _index(keywords: Iterable[Keyword]) -> dict[str, Keyword]:
-    return {name: keyword for keyword in keywords for name in (keyword.name, *keyword.aliases)}
-
-
-_INDEX = {kind: _index(keywords) for kind, keywords in TABLE.items()}
+_INDEX = {
+    kind: {name: keyword for keyword in keywords for name in (keyword.name, *keyword.aliases)}
+    for kind, keywords in TABLE.items()
+}
 
 
 def find(kind: str, written: str) -> Keyword:
