@@ -117,9 +117,9 @@ def read_command(arguments: Sequence[str], **place: Unpack[Workplace]) -> FioCom
     settings = _Settings()
     for command in parsed.commands:
         settings.apply(command)
-    built = build(parsed, surroundings.directory)
-    job, misplaced = put_on_disks(settings.of(built.job), settings.disks, surroundings.directory)
-    errors = [*built.errors, *settings.errors, *misplaced, *settings.missing_clients()]
+    written, reports = build(parsed, surroundings.directory)
+    job, misplaced = put_on_disks(settings.of(written), settings.disks, surroundings.directory)
+    errors = [*dict.fromkeys(parsed.errors), *settings.errors, *misplaced, *settings.missing_clients()]
     errors += [] if errors else [*_missing_job(parsed), *settings.misplaced(parsed.sections)]
     errors += read_only_errors(job)
     if errors:
@@ -133,13 +133,13 @@ def read_command(arguments: Sequence[str], **place: Unpack[Workplace]) -> FioCom
             raise
         resolution = _unresolved(job)
     states = surroundings.directory / settings.output.state_directory
-    plan, errors, obstacles = verify_state.limited(job, built.reports, resolution.plan, states)
+    plan, errors, obstacles = verify_state.limited(job, reports, resolution.plan, states)
     if errors:
         raise PlanError(errors)
     if settings.clients and any(worker.log for group in plan.groups for worker in group.workers):
         text = "--client: logs of single operations (write_bw_log= and others) of several hosts are not supported yet"
         raise DialectError([Diagnostic(text)])
-    notes = (*built.notes, *settings.notes, *resolution.notes)
+    notes = (*dict.fromkeys(parsed.notes), *settings.notes, *resolution.notes)
     if settings.warnings_are_fatal and any(note.level == "warning" for note in notes):
         raise DialectError([Diagnostic(note.text, note.where) for note in notes if note.level == "warning"])
     return FioCommand(
@@ -151,7 +151,7 @@ def read_command(arguments: Sequence[str], **place: Unpack[Workplace]) -> FioCom
         obstacles=(*resolution.obstacles, *dict.fromkeys(obstacles)),
         directories=resolution.directories,
         output=settings.output,
-        sections=built.reports,
+        sections=reports,
         report_groups=resolution.report_groups,
         check_only=check_only,
         command_lines=tuple(parsed.command_lines) if settings.shows_commands else (),

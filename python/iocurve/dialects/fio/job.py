@@ -73,34 +73,26 @@ def by_worker(job: Job, plan: Plan, of_sections: Sequence[Value]) -> dict[tuple[
     return dict(zip(workers, values, strict=False))
 
 
-class BuiltJob(msgspec.Struct, frozen=True):
-    """A job with every error and every note found while it was built."""
+def build(parsed: Parsed, directory: Path) -> tuple[Job, tuple[SectionReport, ...]]:
+    """Builds the job's sections from the parsed settings, and adds errors and notes to them.
 
-    job: Job
-    reports: tuple[SectionReport, ...]
-    errors: tuple[Diagnostic, ...]
-    notes: tuple[PlanNote, ...]
-
-
-def build(parsed: Parsed, directory: Path) -> BuiltJob:
-    """Builds the job's sections from the parsed settings. Relative file names start from ``directory``."""
-    errors, notes = list(parsed.errors), list(parsed.notes)
-    reader = _SectionReader(directory, errors, notes)
+    Relative file names start from ``directory``.
+    """
+    reader = _SectionReader(directory, parsed.errors, parsed.notes)
     drafts = [reader.draft(raw) for raw in parsed.sections]
     if not any(draft.engine_refused for draft in drafts):
-        errors += parsed.unknown
+        parsed.errors += parsed.unknown
     apply_exitall(drafts)
     for draft in drafts:
-        errors += draft.errors
-        notes += draft.notes
+        parsed.errors += draft.errors
+        parsed.notes += draft.notes
     sections = tuple(draft.finished() for draft in drafts)
-    reports = [
+    reports = tuple(
         _report(raw, draft, inherited)
         for raw, draft, inherited in zip(parsed.sections, drafts, reader.inherited, strict=True)
-    ]
+    )
     name = "+".join(dict.fromkeys(report.name for report in reports)) or "fio"
-    job = Job(name=name, words=WORDS, sections=sections, defaults=DEFAULTS)
-    return BuiltJob(job, tuple(reports), tuple(dict.fromkeys(errors)), tuple(dict.fromkeys(notes)))
+    return Job(name=name, words=WORDS, sections=sections, defaults=DEFAULTS), reports
 
 
 class _Reading(msgspec.Struct):

@@ -17,6 +17,7 @@ from iocurve.result.document import MachineUse
 from iocurve.result.summary import Latency, MergedOperations
 
 STARS = "*" * 79
+NOT_BEGUN = "The test was interrupted before the measurements began. No results are displayed."
 NAMED_PERCENTILES = (
     (25, "25th"),
     (50, "50th"),
@@ -67,7 +68,7 @@ def _system(system: Topology, start: datetime) -> Iterator[str]:
 
 def _time_span(span: TimeSpan, stats: SpanStats, machine: MachineUse | None, system: Topology) -> Iterator[str]:
     if not stats.seconds:
-        yield "The test was interrupted before the measurements began. No results are displayed."
+        yield NOT_BEGUN
         return
     yield ""
     yield f"actual test time:\t{stats.seconds:.2f}s"

@@ -16,7 +16,7 @@ from iocurve.dialects.diskspd.output.span_stats import (
     iops,
     iops_deviation,
 )
-from iocurve.dialects.diskspd.output.text import Measured
+from iocurve.dialects.diskspd.output.text import NOT_BEGUN, Measured
 from iocurve.dialects.diskspd.read.profile import Profile, TimeSpan
 from iocurve.dialects.diskspd.read.profile_xml import add_profile
 from iocurve.dialects.diskspd.read.xml_text import XmlLines
@@ -32,7 +32,6 @@ PERCENTILES = (
     *("99.9", "99.99", "99.999", "99.9999", "99.99999", "99.999999", "99.9999999"),
 )
 _COLUMNS = {"Read": READS, "Write": WRITES, "Total": BOTH}
-NOT_BEGUN = "The test was interrupted before the measurements began. No results are displayed."
 
 
 def results_xml(
