@@ -20,13 +20,13 @@ from goldens import cases, matches, present
 from iocurve.analysis import read
 from iocurve.analysis.limit_groups import LimitGroup
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, next_steps
-from iocurve.analysis.limits import knee, limit_of, limits_of, verdict_of, verdicts_of
+from iocurve.analysis.limits import knee, limit_of, limits_of, verdict_of, verdicts_of, with_verdicts
 from iocurve.analysis.run_limits import limits_shown
 from iocurve.engine.outcome import CpuTime
 from iocurve.engine.plan import NfsEngine, Plan, Rate
 from iocurve.foundation.units import KIB, MIB, SECOND_NS
 from iocurve.measure.why import diagnose
-from iocurve.result.document import Limit, MachineUse, Point, Result, TargetFacts
+from iocurve.result.document import ClientOutcome, Limit, MachineUse, Point, Result, TargetFacts
 
 BLOCK = 64 * 1024
 FREE = TargetFacts(kind="nfs", address="nfs://server/vol")
@@ -227,6 +227,47 @@ def test_equal_throughput_at_several_sizes_and_mixes_is_a_limit_on_bytes() -> No
     assert depth.endswith("at depth 1: most of that is waiting, so the depth is not the limit")
     assert connections == "1, 2 and 8 connections reach the same"
     assert client == "all from one client: a limit of each client looks the same"
+
+
+def shared_by(clients: int, block_bytes: int, read_percent: int) -> Point:
+    """Three workers, of one machine or one on each, that share 64 MiB/s for ten seconds."""
+    mix = [(name, share) for name, share in (("read", read_percent), ("write", 100 - read_percent)) if share]
+    plans = [
+        worker_plan(mix, block_bytes=block_bytes, depth=16, nconnect=4 if read_percent % 50 else 1) for _ in range(3)
+    ]
+    each = 64 * MIB // block_bytes // 3
+    took = {16 * SECOND_NS // each: 0}
+    outcomes = []
+    for number in range(3):
+        rates = [round(each * (1 + 0.001 * ((7 * second + number) % 5 - 2))) for second in range(10)]
+        parts = [{name: rate * share // 100 for name, share in mix} for rate in rates]
+        intervals = [
+            synthetic.interval(second, second * SECOND_NS, (second + 1) * SECOND_NS, part, block_bytes)
+            for second, part in enumerate(parts)
+        ]
+        kinds = {name: kind(dict.fromkeys(took, sum(part[name] for part in parts)), block_bytes) for name, _ in mix}
+        window = (0, 10 * SECOND_NS)
+        outcomes.append(worker_outcome(kinds, number=number, window_ns=window, intervals=intervals))
+    workers = [one.replace(client=number % clients) for number, one in enumerate(plans)]
+    host = present(synthetic.envelope().host)
+    names = range(clients) if clients > 1 else ()
+    members = tuple(ClientOutcome(client=one, name=f"vm{one}", host=host, state="finished") for one in names)
+    name = f"{block_bytes} {read_percent}"
+    return Point(name=name, family="f", axes={}, plan=plan(workers), outcome=outcome(*outcomes), clients=members)
+
+
+def test_the_points_of_several_clients_show_a_limit_as_those_of_one_machine_do() -> None:
+    loads = [(size, share) for size in (4 * KIB, 64 * KIB) for share in (100, 75, 50, 25, 0)]
+    alone, together = (
+        with_verdicts(result([shared_by(clients, *load) for load in loads], target=FREE)) for clients in (1, 3)
+    )
+    limits = [[present(point.limit) for point in run.points] for run in (alone, together)]
+    found = [[(limit.code, limit.confidence, limit.text) for limit in run] for run in limits]
+    assert found[0] == found[1]
+    assert {code for code, _, _ in found[1]} == {"volume_throughput"}
+    assert "all from 3 clients: a limit of each client looks the same" in limits[1][0].evidence
+    shown = {present(client.limit).text for point in together.points for client in point.clients}
+    assert shown == {f"{limit.text}, which 3 clients share" for limit in limits[1]}
 
 
 def test_a_load_of_which_nothing_waits_is_at_its_depth() -> None:

@@ -249,7 +249,9 @@ def _kept(result: dict[str, Any], count: int) -> str:
 
 
 def _reason(result: dict[str, Any]) -> str:
-    return str(result.get("incomplete_reason") or result.get("state") or "no result")
+    codes = sorted({note["code"] for note in result.get("notes", ()) if note["level"] != "info"})
+    warned = f"; warnings: {', '.join(codes)}" if codes else ""
+    return str(result.get("incomplete_reason") or result.get("state") or "no result") + warned
 
 
 def _command(process: int) -> str:

@@ -27,12 +27,13 @@ class ClientVerdict(msgspec.Struct, frozen=True):
     limit: Limit
 
 
-def client_verdicts(point: Point, target: TargetFacts) -> list[ClientVerdict]:
+def client_verdicts(point: Point, target: TargetFacts, together: Limit | None = None) -> list[ClientVerdict]:
     """The verdict on each client that measured anything. Verdicts that the result holds are taken over.
 
-    A client that is not limited by itself has the limit of the target that all clients share.
+    A client that is not limited by itself has the limit of the target that all clients share; ``together`` is one that
+    several points show.
     """
-    shared = shared_limit(MeasuredLoad(point, target))
+    shared = shared_limit(MeasuredLoad(point, target)) or together
     found = []
     for number, client in enumerate(point.clients, 1):
         part = point.part_of(client.client)

@@ -80,10 +80,10 @@ def _surer(verdict: Limit | None, shown: Limit | None) -> Limit | None:
 
 
 def _together(points: Sequence[Point], result: Result) -> dict[int, Limit]:
-    """The limits that points show together and that probes found, target by target."""
-    by_target: dict[str, list[Point]] = {}
+    """The limits that points show together and that probes found, by target and number of load clients."""
+    by_target: dict[tuple[str, int], list[Point]] = {}
     for point in points:
-        by_target.setdefault(result.target_of(point).address, []).append(point)
+        by_target.setdefault((result.target_of(point).address, len(point.clients)), []).append(point)
     verdicts: dict[int, Limit] = {}
     for of_target in by_target.values():
         target = result.target_of(of_target[0])
@@ -121,7 +121,9 @@ def _with_limit(point: Point, verdict: Limit | None) -> Point:
 def _with_clients_judged(point: Point, result: Result) -> Point:
     if not point.clients:
         return point
-    verdicts = {one.client.client: one.limit for one in client_verdicts(point, result.target_of(point))}
+    # A limit that points show together is one that the clients share.
+    shared = point.limit if point.limit and kind_of(point.limit.code).counts else None
+    verdicts = {one.client.client: one.limit for one in client_verdicts(point, result.target_of(point), shared)}
     clients = tuple(client.replace(limit=verdicts.get(client.client)) for client in point.clients)
     return point.replace(clients=clients, fairness=fairness_of(point))
 

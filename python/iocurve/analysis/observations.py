@@ -60,6 +60,8 @@ class ObservedPoint(msgspec.Struct, frozen=True, dict=True):
     """Mean."""
     is_held_up: bool = False
     """This machine held the load up."""
+    clients: int = 1
+    """Machines of the load."""
 
     @cached_property
     def load(self) -> tuple[int, float, str]:
@@ -94,8 +96,11 @@ def observations(points: Iterable[Point], target: TargetFacts) -> list[ObservedP
 
 def _observation(load: MeasuredLoad) -> ObservedPoint | None:
     summary, point = load.summary, load.point
-    if point.clients or len(point.plan.groups) > 1 or not summary.operations or summary.errors or summary.paced:
+    if len(point.plan.groups) > 1 or not summary.operations or summary.errors or summary.paced:
         return None
+    if any(client.state not in ("finished", "merged") for client in point.clients):
+        return None
+    machines = max(1, len(point.clients))
     blocks, orders, kinds = set(), set(), set()
     for worker in load.workers:
         if worker.plan.think:
@@ -107,7 +112,14 @@ def _observation(load: MeasuredLoad) -> ObservedPoint | None:
     (size, *others) = blocks
     error = _error(load)
     is_full = summary.concurrency_achieved >= IN_FLIGHT * summary.depth_requested
-    if size is None or others or kinds - {"read", "write"} or len(load.clients) > 1 or not is_full or error is None:
+    if (
+        size is None
+        or others
+        or kinds - {"read", "write"}
+        or len(load.clients) > machines
+        or not is_full
+        or error is None
+    ):
         return None
     return ObservedPoint(
         point=point,
@@ -123,6 +135,7 @@ def _observation(load: MeasuredLoad) -> ObservedPoint | None:
         operations=summary.operations,
         latency_ns=summary.service.mean_ns,
         is_held_up=_is_held_up(load),
+        clients=machines,
     )
 
 

@@ -37,7 +37,7 @@ MORE = 1.2
 NO_MORE = 1.1
 """A point is below the knee if more depth gives more than this."""
 EITHER = "an IOPS limit, or the server's own speed: these points do not tell them apart"
-OF_CLIENT = "all from one client: a limit of each client looks the same"
+OF_CLIENT = "all from {}: a limit of each client looks the same"
 
 
 def limits_together(points: Iterable[Point], target: TargetFacts) -> dict[int, Limit]:
@@ -242,7 +242,9 @@ def _caveats(at: CommonCeiling, found: Sequence[ObservedPoint]) -> Iterator[str]
         measured = "not reached by other mixes" if _mixes_differ(found) else "other mixes were not measured"
         yield f"{measured}: it may hold for {kind}s alone"
     if at.scope == "volume" and any(one.connections for one in at.members):
-        yield OF_CLIENT if _scope_is_told(at, found) else "all with as many connections: each may have the limit"
+        clients = at.members[0].clients
+        from_clients = OF_CLIENT.format("one client" if clients == 1 else counted(clients, "client"))
+        yield from_clients if _scope_is_told(at, found) else "all with as many connections: each may have the limit"
 
 
 def _listed(words: Sequence[str]) -> str:
