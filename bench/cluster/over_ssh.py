@@ -175,19 +175,19 @@ def _broken(name: str, count: int, directory: Path) -> SeenOverSsh:
 
 def _joins(count: int, directory: Path) -> SeenOverSsh:
     took: list[float] = []
-    seen = SeenOverSsh("", told="", kept="", left="none")
-    for number in range(JOINS):
-        own = directory / str(number)
-        own.mkdir()
-        with fresh_hosts(count, own) as made:
-            ended = TimedRun(made, ["cluster", "up", *_over_ssh(made)]).wait(600)
+    seen, parts = SeenOverSsh("", told="no", kept="no load"), ""
+    with fresh_hosts(count, directory) as made:
+        for number in range(JOINS):
+            ended = TimedRun(made, ["cluster", "up", *_over_ssh(made)]).wait(900)
             seen.expect(ended.status == 0, f"start {number + 1}: {ended.error[-300:]}")
             if ended.status == 0:
                 took.append(ended.seconds)
                 parts = ended.last_line
-            TimedRun(made, ["cluster", "down"]).wait()
+            down = TimedRun(made, ["cluster", "down"]).wait()
+            seen.expect(down.status == 0, f"end {number + 1}: {down.error[-300:]}")
             seen.left = _left(made, seen)
-    times = f"{min(took):.0f} to {max(took):.0f} s; the last: {parts}" if took else ""
+            print(f"start {number + 1}: {ended.seconds:.0f} s; {ended.last_line}", file=sys.stderr, flush=True)
+    times = f"{min(took):.0f} to {max(took):.0f} s; the last: {parts}" if took else "none"
     seen.status = "0" if len(took) == JOINS else "2"
     seen.end = f"{len(took)} of {JOINS} starts; {times}; load average {os.getloadavg()[0]:.0f}"
     return seen
