@@ -130,7 +130,7 @@ def test_the_limit_is_a_line_in_every_chart_with_its_quantity() -> None:
 
 def test_the_limit_is_a_line_over_time_as_well() -> None:
     run = synthetic.fio_run().replace(target=VOLUME)
-    rate, latency, _ = figures(read(run))[0].charts
+    rate, latency, *_ = figures(read(run))[0].charts
     assert rows(rate, "limit") == ["limit 100,000 IOPS"]
     assert rows(latency, "limit") == []
 

@@ -77,7 +77,7 @@ def test_one_series_has_nothing_beside_it() -> None:
 def test_jobs_have_a_row_each_and_their_course() -> None:
     (figure,) = figures(read(synthetic.fio_run()))
     matches("report#jobs row", [row[:4] for row in figure.table.rows])
-    assert len(figure.charts) == 3
+    assert len(figure.charts) == 4
 
 
 def test_groups_and_ramp_are_drawn_apart() -> None:
@@ -184,7 +184,7 @@ def test_conditions_are_enough_to_run_it_again() -> None:
     ("result", "charts"),
     [
         pytest.param(synthetic.envelope(), 4, id="envelope"),
-        pytest.param(synthetic.fio_run(), 3, id="fio"),
+        pytest.param(synthetic.fio_run(), 4, id="fio"),
         pytest.param(interrupted(), 1, id="interrupted"),
         pytest.param(synthetic.result([]), 0, id="empty"),
     ],
@@ -219,7 +219,7 @@ def test_an_incomplete_run_says_so_first() -> None:
 def test_the_chart_library_is_there_once() -> None:
     page = report.html(read(synthetic.envelope()))
     assert page.count('id="library"') == 1
-    assert page.count('class="specification"') == 4
+    assert page.count('class="specification"') == 5
 
 
 def test_a_page_of_twenty_points_is_small() -> None:
@@ -235,7 +235,7 @@ def test_names_from_outside_stay_text(tmp_path: Path) -> None:
     seen = visit(tmp_path / "report.html", tmp_path)
     assert (seen.console, seen.requests) == ([], [])
     assert "<b>" not in re.sub(r"(?s)<ul class=.headlines.>.*?</ul>", "", seen.dom)
-    assert len(re.findall(r'<svg[^>]*class="marks"', seen.dom)) == 3
+    assert len(re.findall(r'<svg[^>]*class="marks"', seen.dom)) == 4
 
 
 # ---- files

@@ -12,6 +12,7 @@ from iocurve.advice.prove import DEPTHS, JudgedPromise, Proof
 from iocurve.foundation.units import counted, format_bytes
 from iocurve.foundation.units import sentence as as_sentence
 from iocurve.report.page import PROOF_NAME, rendered
+from iocurve.report.table import Table
 from iocurve.result.document import Result, write_atomically
 
 COLUMNS = ("verdict", "promise", "promised", "measured (95 %)", "worst run", "why", "source")
@@ -63,8 +64,7 @@ def page(proof: Proof, result: Result, size_bytes: int) -> str:
         promised=proof.promised.title,
         target=proof.target,
         subtitle=f"{result.created:%Y-%m-%d %H:%M} UTC, tolerance {100 * proof.tolerance:g} %",
-        columns=COLUMNS,
-        rows=rows(proof),
+        promises=Table(COLUMNS, rows(proof), sentences=("promise", "why", "source")),
         not_judged=proof.promised.not_judged,
         method=list(_method(proof, result, size_bytes)),
         command=shlex.join(["iocurve", *sys.argv[1:]]),

@@ -71,6 +71,37 @@ def _by_axes(family: PointFamily, reading: Reading) -> list[ReportFigure]:
     return [loads.over_time(one, reading, is_folded=is_folded) for one in each]
 
 
+EXPLORED = ("iops", "mib_per_s", "mean_us", "p50_us", "p99_us", "p99_9_us", "max_us", "cpu_us_per_operation")
+"""Figures that the reader may draw over each other and over the parameters of points, by their names in points.csv."""
+EXPLORED_CAPTION = "Choose what goes across, what goes upwards, and what the colors tell apart."
+
+
+def explored(reading: Reading) -> list[ReportFigure]:
+    """Any parameter or figure of the points over any other; nothing where no parameter differs."""
+    records = reading.result.to_records()
+    axes = list(dict.fromkeys(axis for point in reading.result.points for axis in point.axes))
+    varying = [axis for axis in axes if len({record.get(axis) for record in records}) > 1]
+    numbers = [axis for axis in varying if all(isinstance(record.get(axis), int | float) for record in records)]
+    if not numbers:
+        return []
+    known = [name for name in EXPLORED if any(record.get(name) for record in records)]
+    fields = [*varying, *known]
+    rows = [{"point": record["name"], **{name: record.get(name) for name in fields}} for record in records]
+    table = Table(
+        ("point", *fields),
+        [tuple(_explored_cell(value) for value in row.values()) for row in rows],
+        numbers=[*numbers, *known],
+    )
+    chart = charts.any_against_any(rows, fields, numbers[0], known[0] if known else fields[-1])
+    return [ReportFigure("parameters", "Any value over any other", EXPLORED_CAPTION, (chart,), table, is_folded=True)]
+
+
+def _explored_cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.1f}"
+    return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+
+
 KNEE_CAPTION = (
     "The knee is where two bounds meet: the rate if no operation waited for another, and the capacity. Below it more "
     "operations in flight raise the rate, above it they only wait longer."

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
 from iocurve.analysis import Reading
 from iocurve.analysis.families import MeasuredPoint, PointFamily
+from iocurve.analysis.level_changes import LevelStep, level_change
 from iocurve.analysis.load_names import axis_text
 from iocurve.engine.plan import METADATA_KINDS
-from iocurve.foundation.units import sentence
+from iocurve.foundation.units import format_count, sentence
 from iocurve.report import charts
 from iocurve.report.cells import (
     LAST_COLUMNS,
@@ -19,6 +20,7 @@ from iocurve.report.cells import (
     bars_caption,
     bounds,
     caps,
+    caption,
     cells,
     count,
     cpu,
@@ -35,7 +37,13 @@ from iocurve.report.cells import (
     ratio,
 )
 from iocurve.report.table import Cell, Table, decimal
+from iocurve.result.document import Point
+from iocurve.result.stalls import absences, of_target
 
+HEAT_CAPTION = (
+    "Of latencies over time, the stronger a color, the more operations: those of an interval are spread between its "
+    "minimum, median, 99th percentile and maximum, which are what a result keeps."
+)
 OVER_TIME_POINTS_MAX = 6
 """A family with more points than this gets a table and no charts."""
 
@@ -251,11 +259,49 @@ def over_time(family: PointFamily, reading: Reading, *, is_folded: bool = False)
     (member,) = family.members
     title = family.title or (member.point.name if member.point.name != reading.result.name else "By job")
     limits = charts.within_sight(caps(family.members, reading, "IOPS"), member.summary.iops)
-    drawings = charts.over_time(member.point.series(), limits)
-    text = "All jobs together. Faint dots are the ramp, which is not counted." if drawings else ""
-    drawings += charts.percentile_curves({kind: one.latency for kind, one in member.summary.kinds.items()})
+    drawings = charts.over_time(member.point.series(), limits, _marks(member.point))
+    heat = charts.heat_map(list(_shares(member.point)))
+    text = caption(
+        "All jobs together. Faint dots are the ramp, which is not counted." if drawings else "",
+        HEAT_CAPTION if heat else "",
+        sentence(f"the whole time was noisy: {member.point.disturbance}") if member.point.disturbance else "",
+    )
+    drawings += heat + charts.percentile_curves({kind: one.latency for kind, one in member.summary.kinds.items()})
     table = _job_table(family.members)
     return replace(ReportFigure.of(title, text, charts=drawings, table=table, prefix=family.name), is_folded=is_folded)
+
+
+def _marks(point: Point) -> list[charts.TimeMark]:
+    """A step to another level, a stall of the target, and the times in which the load did not run."""
+    course, workers = point.course(), point.outcome.workers
+    change = level_change([interval.iops for interval in course])
+    marks = []
+    if isinstance(change, LevelStep):
+        at = course[change.index]
+        levels = f"{format_count(change.before)} → {format_count(change.after)} IOPS"
+        marks.append(charts.TimeMark(at.group, at.start_ns, at.start_ns, levels))
+    groups = sorted({worker.group for worker in workers})
+    if len(groups) == 1 and (stall := of_target(point)):
+        marks.append(charts.TimeMark(groups[0], stall[0], sum(stall), "the target stalled"))
+    for group in groups:
+        for one in absences([worker for worker in workers if worker.group == group]):
+            end_ns = one.start_ns + one.duration_ns
+            marks.append(charts.TimeMark(group, one.start_ns, end_ns, "the load did not run"))
+    return marks
+
+
+def _shares(point: Point) -> Iterator[charts.LatencyShare]:
+    """The operations between the known latencies of each interval of each worker, where these are known."""
+    starts = charts.group_starts(point.series())
+    for worker in point.outcome.workers:
+        for interval in worker.intervals:
+            start_ns = starts.get(worker.group, 0)
+            at = (start_ns + interval.start_ns, start_ns + interval.end_ns)
+            for kind in interval.operations.values():
+                if kind.operations and kind.p50_ns is not None and kind.p99_ns is not None:
+                    bounds = (kind.min_ns, kind.p50_ns, kind.p99_ns, kind.max_ns)
+                    for low, high, part in zip(bounds, bounds[1:], (0.5, 0.49, 0.01), strict=False):
+                        yield charts.LatencyShare(*at, low, high, kind.operations * part)
 
 
 def by_job(family: PointFamily) -> ReportFigure:

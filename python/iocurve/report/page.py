@@ -88,7 +88,7 @@ def write_images(reading: Reading, directory: Path, formats: Sequence[ImageForma
 
 def html(reading: Reading) -> str:
     """The page with everything it needs; its content security policy forbids loading anything."""
-    from iocurve.report.figures import figures
+    from iocurve.report.figures import explored, figures
 
     return rendered(
         "page.html",
@@ -103,6 +103,7 @@ def html(reading: Reading) -> str:
         setting=setting(reading.result),
         conditions=conditions(reading.result),
         figures=figures(reading),
+        explored=explored(reading),
         listed_max=LISTED_MAX,
         points_shown_max=POINTS_SHOWN_MAX,
     )
@@ -115,6 +116,8 @@ def rendered(template: str, **values: object) -> str:
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
+    from iocurve.report.charts import DARK_COLORS
+
     environment = Environment(
         loader=PackageLoader(__package__, "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
@@ -124,7 +127,7 @@ def rendered(template: str, **values: object) -> str:
         "limited_share": _limited_share,
     }
     return environment.get_template(template).render(
-        **values, chart_library=_chart_library(), base85_digits=PAGE_DIGITS
+        **values, chart_library=_chart_library(), base85_digits=PAGE_DIGITS, dark_colors=DARK_COLORS
     )
 
 

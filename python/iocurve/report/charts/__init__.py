@@ -14,17 +14,23 @@ from iocurve.report.charts.bars import (
 )
 from iocurve.report.charts.curves import (
     LatencyDot,
+    LatencyShare,
+    TimeMark,
+    any_against_any,
     clients_curve,
     files_curve,
+    group_starts,
+    heat_map,
     kind_latencies,
     knee_curve,
     latency_curve,
     over_time,
     percentile_curves,
 )
-from iocurve.report.charts.style import FAR, CapLine, Chart, caps, labelled, within_sight
+from iocurve.report.charts.style import DARK_COLORS, FAR, CapLine, Chart, caps, labelled, within_sight
 
 __all__ = [
+    "DARK_COLORS",
     "FAR",
     "Bar",
     "CapLine",
@@ -32,14 +38,19 @@ __all__ = [
     "HistoryDot",
     "JudgedBar",
     "LatencyDot",
+    "LatencyShare",
     "PublishedMark",
+    "TimeMark",
     "advice",
+    "any_against_any",
     "caps",
     "changes",
     "clients_curve",
     "files_curve",
     "gains",
+    "group_starts",
     "grouped",
+    "heat_map",
     "history",
     "kind_latencies",
     "knee_curve",

@@ -15,6 +15,7 @@ from iocurve.report.charts.style import (
     INK,
     KIND_COLORS,
     MUTED,
+    ON_COLOR,
     SERIES_COLORS,
     CapLine,
     Chart,
@@ -262,7 +263,7 @@ def _ratio_labels(base: alt.Chart, bars: int) -> list[alt.Chart]:
 LINE_HEIGHT = 14
 ROW_HEIGHT = 66
 """Up to four lines of text, so that a cell is narrow enough for narrow pages."""
-ADVICE_VERDICT_COLORS: dict[Verdict, str] = {
+ADVICE_COLORS: dict[Verdict, str] = {
     "faster": "#8fd19e",
     "no difference": "#ffe08a",
     "slower": "#f1a5a0",
@@ -283,7 +284,7 @@ def advice(cells: Sequence[JudgedBar]) -> Chart:
         y=alt.Y("place:N", sort=rows, title=None),
     )
     present = {cell.verdict for cell in cells}
-    colors = {name: color for name, color in ADVICE_VERDICT_COLORS.items() if name in ADVICE or name in present}
+    colors = {name: color for name, color in ADVICE_COLORS.items() if name in ADVICE or name in present}
     scale = alt.Scale(domain=list(colors), range=list(colors.values()))
     boxes = base.mark_rect(stroke="white", strokeWidth=3).encode(
         color=alt.Color("verdict:N", title=None, scale=scale, legend=legend())
@@ -291,7 +292,7 @@ def advice(cells: Sequence[JudgedBar]) -> Chart:
     # A text of several lines has its first line, not its middle, at the middle of the cell.
     lines = max((cell.text.count("/") for cell in cells), default=0) + 1
     above = -LINE_HEIGHT * (lines - 1) / 2
-    texts = base.mark_text(fontSize=11.5, color=INK, lineBreak="/", lineHeight=LINE_HEIGHT, dy=above).encode(
+    texts = base.mark_text(fontSize=11.5, color=ON_COLOR, lineBreak="/", lineHeight=LINE_HEIGHT, dy=above).encode(
         text="text:N"
     )
     return finished(alt.layer(boxes, texts), height=ROW_HEIGHT * len(rows))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -21,7 +22,10 @@ from iocurve.foundation.units import (
 )
 from iocurve.report.charts.bars import Bar
 from iocurve.report.charts.style import (
+    COUNT_LABEL,
     INK,
+    MUTED,
+    READ,
     SERIES_COLORS,
     CapLine,
     Chart,
@@ -113,7 +117,7 @@ def _dots(base: alt.Chart, percentile: str, tooltip: list[alt.Tooltip]) -> list[
         dy=2 if median else -2,
         fontSize=10.5,
     )
-    return [dots.encode(tooltip=tooltip), labels.encode(text="label:N")]
+    return [dots.encode(tooltip=tooltip), labels.encode(text="label:N", color=alt.value(MUTED))]
 
 
 def _knee_in_latency(knee: KneeFinding, latency: float) -> list[alt.Chart]:
@@ -302,7 +306,8 @@ def percentile_curves(latencies: Mapping[str, Latency]) -> list[Chart]:
         color=kind_color("kind", list(latencies)),
         tooltip=[alt.Tooltip(f"{field}:N", title=title) for field, title in fields.items()],
     )
-    return [finished(alt.layer(base.mark_line(strokeWidth=2), base.mark_circle(size=36, opacity=1)))]
+    curves = alt.layer(base.mark_line(strokeWidth=2), base.mark_circle(size=36, opacity=1))
+    return [finished(curves, description="Latency by percentile")]
 
 
 # ---- the rate over the number of files
@@ -317,9 +322,21 @@ def files_curve(rates: Mapping[int, float]) -> Chart:
 # ---- over time
 
 
-def over_time(series: Sequence[SeriesInterval], caps: Sequence[CapLine] = ()) -> list[Chart]:
-    """IOPS, and mean and largest latency, over time; no charts for fewer than two intervals."""
-    offsets = _group_offsets(series)
+class TimeMark(msgspec.Struct, frozen=True):
+    """A time, or the start and the end of one, at which something happened."""
+
+    group: int
+    start_ns: int
+    """Since the group's start."""
+    end_ns: int
+    text: str
+
+
+def over_time(
+    series: Sequence[SeriesInterval], caps: Sequence[CapLine] = (), marks: Sequence[TimeMark] = ()
+) -> list[Chart]:
+    """IOPS with ``marks``, and mean and largest latency, over time; no charts for fewer than two intervals."""
+    offsets = group_starts(series)
     values = [
         {
             "second": (offsets[part.group] + (part.start_ns + part.end_ns) / 2) / SECOND_NS,
@@ -336,10 +353,32 @@ def over_time(series: Sequence[SeriesInterval], caps: Sequence[CapLine] = ()) ->
     ]
     if len({value["second"] for value in values}) < 2:
         return []
-    return [_rate_over_time(values, caps), _latency_over_time(values)]
+    marked = [
+        {
+            "start": (offsets[mark.group] + mark.start_ns) / SECOND_NS,
+            "end": (offsets[mark.group] + mark.end_ns) / SECOND_NS,
+            "mark": mark.text,
+        }
+        for mark in marks
+        if mark.group in offsets
+    ]
+    return [_rate_over_time(values, caps, marked), _latency_over_time(values)]
 
 
-def _rate_over_time(values: Sequence[dict[str, Any]], caps: Sequence[CapLine]) -> Chart:
+def _marks(marks: Sequence[Mapping[str, object]]) -> list[alt.Chart]:
+    """A band, which is a line where it has no length, with its text at the top."""
+    if not marks:
+        return []
+    base = alt.Chart(data(marks)).encode(x="start:Q", tooltip=alt.Tooltip("mark:N", title="mark"))
+    band = base.mark_rect(color=KNEE_COLOR, opacity=0.15).encode(x2="end:Q")
+    line = base.mark_rule(color=KNEE_COLOR, strokeWidth=1.5, strokeDash=[5, 4])
+    text = base.mark_text(align="left", dx=5, fontSize=11, color=INK).encode(y=alt.value(8), text="mark:N")
+    return [band, line, text]
+
+
+def _rate_over_time(
+    values: Sequence[dict[str, Any]], caps: Sequence[CapLine], marks: Sequence[Mapping[str, object]]
+) -> Chart:
     tooltip = [
         alt.Tooltip("second:Q", title="second", format=".1f"),
         alt.Tooltip("phase:N", title="phase"),
@@ -355,7 +394,8 @@ def _rate_over_time(values: Sequence[dict[str, Any]], caps: Sequence[CapLine]) -
         detail="stretch:N",
     )
     lines, circles = base.mark_line(strokeWidth=2), base.mark_circle(size=34).encode(tooltip=tooltip)
-    return finished(independent_strokes(alt.layer(*limit_lines("y", caps), lines, circles)))
+    layers = alt.layer(*limit_lines("y", caps), *_marks(marks), lines, circles)
+    return finished(independent_strokes(layers), description="Operations per second over time")
 
 
 def _latency_over_time(values: Sequence[dict[str, Any]]) -> Chart:
@@ -383,7 +423,104 @@ def _latency_over_time(values: Sequence[dict[str, Any]]) -> Chart:
         alt.Tooltip("latency_text:N", title="latency"),
     ]
     lines = base.mark_line(strokeWidth=2).encode(strokeDash=dash)
-    return finished(alt.layer(lines, base.mark_circle(size=34).encode(tooltip=tooltip)), height=220)
+    layers = alt.layer(lines, base.mark_circle(size=34).encode(tooltip=tooltip))
+    return finished(layers, height=220, description="Mean and longest latency over time")
+
+
+class LatencyShare(msgspec.Struct, frozen=True):
+    """Operations of an interval whose latencies are between two bounds."""
+
+    start_ns: int
+    end_ns: int
+    low_ns: float
+    high_ns: float
+    operations: float
+
+
+COLUMNS_MAX = 100
+CELLS_PER_DECADE = 12
+SHARE_MIN = 0.01
+"""Least share of the operations of a column that is drawn, in percent."""
+
+
+def heat_map(shares: Sequence[LatencyShare]) -> list[Chart]:
+    """Latencies over time: the stronger the color of a cell, the more of the operations of that time are in it.
+
+    Operations are spread evenly, on the logarithmic axis, between the bounds of their share. No chart for a single
+    interval.
+    """
+    if len({share.start_ns for share in shares}) < 2:
+        return []
+    end_ns = max(share.end_ns for share in shares)
+    column_ns = max(-(-end_ns // COLUMNS_MAX), min(share.end_ns - share.start_ns for share in shares), 1)
+    counts: dict[tuple[int, int], float] = {}
+    totals: dict[int, float] = {}
+    for share in shares:
+        column = (share.start_ns + share.end_ns) // 2 // column_ns
+        totals[column] = totals.get(column, 0.0) + share.operations
+        for cell, part in _cells_of(share):
+            counts[column, cell] = counts.get((column, cell), 0.0) + part
+    axis = latency_axis(bound for share in shares for bound in (share.low_ns, share.high_ns))
+    rows = [
+        {
+            "second": column * column_ns / SECOND_NS,
+            "end": (column + 1) * column_ns / SECOND_NS,
+            "latency": axis.value(10 ** (cell / CELLS_PER_DECADE)),
+            "above": axis.value(10 ** ((cell + 1) / CELLS_PER_DECADE)),
+            "text": f"up to {format_latency(10 ** ((cell + 1) / CELLS_PER_DECADE))}",
+            "share": round(percent, 2),
+        }
+        for (column, cell), operations in sorted(counts.items())
+        if (percent := 100 * operations / totals[column]) >= SHARE_MIN
+    ]
+    opacity = alt.Scale(type="log", domain=[0.1, 100], range=[0.06, 1], clamp=True)
+    chart = (
+        alt.Chart(data(rows))
+        .mark_rect(fill=READ)
+        .encode(
+            x=_time_axis(),
+            x2="end:Q",
+            y=axis.y(),
+            y2="above:Q",
+            opacity=alt.Opacity("share:Q", title="% of the operations", scale=opacity, legend=legend()),
+            tooltip=[
+                alt.Tooltip("second:Q", title="second", format=".1f"),
+                alt.Tooltip("text:N", title="latency"),
+                alt.Tooltip("share:Q", title="% of operations"),
+            ],
+        )
+    )
+    return [finished(chart, height=220, description="Share of the operations by latency, over time")]
+
+
+def _cells_of(share: LatencyShare) -> Iterator[tuple[int, float]]:
+    """The cells between the bounds of a share, with the operations in each."""
+    low, high = (CELLS_PER_DECADE * math.log10(max(bound, 1.0)) for bound in (share.low_ns, share.high_ns))
+    for cell in range(math.floor(low), math.floor(high) + 1):
+        part = (min(high, cell + 1) - max(low, cell)) / (high - low) if high > low else 1.0
+        yield cell, share.operations * part
+
+
+def any_against_any(rows: Sequence[Mapping[str, object]], fields: Sequence[str], across: str, upwards: str) -> Chart:
+    """A dot for each row; the reader chooses the fields across, upwards and of the color."""
+    chosen = {"across": across, "upwards": upwards, "color": fields[0]}
+    params = [
+        alt.param(name=name, value=value, bind=alt.binding_select(options=list(fields), name=f"{name} "))
+        for name, value in chosen.items()
+    ]
+    chart = (
+        alt.Chart(data(rows), title=alt.TitleParams(alt.ExprRef("upwards + ' by ' + across"), color=INK))
+        .mark_circle(size=64, opacity=0.9)
+        .encode(
+            x=alt.X("x:Q", title=None, scale=alt.Scale(zero=False), axis=alt.Axis(labelExpr=COUNT_LABEL)),
+            y=alt.Y("y:Q", title=None, axis=alt.Axis(labelExpr=COUNT_LABEL)),
+            color=alt.Color("hue:N", title=None, scale=alt.Scale(range=SERIES_COLORS), legend=legend()),
+            tooltip=[alt.Tooltip("point:N"), *(alt.Tooltip(f"{name}:Q", title=name) for name in ("x", "y"))],
+        )
+        .transform_calculate(x="datum[across]", y="datum[upwards]", hue="'' + datum[color]")
+        .add_params(*params)
+    )
+    return finished(chart, CURVE_HEIGHT)
 
 
 def _time_axis() -> alt.X:
@@ -395,7 +532,7 @@ def _phase_opacity() -> alt.Opacity:
     return alt.Opacity("phase:O", scale=alt.Scale(domain=["measured", "ramp"], range=[1, 0.3]), legend=None)
 
 
-def _group_offsets(series: Sequence[SeriesInterval]) -> dict[int, int]:
+def group_starts(series: Sequence[SeriesInterval]) -> dict[int, int]:
     """The start of each group: groups run one after another."""
     ends: dict[int, int] = {}
     for part in series:

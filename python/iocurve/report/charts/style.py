@@ -27,6 +27,21 @@ FURTHER_COLORS = [
     *("#332288", "#88CCEE", "#44AA99", "#117733", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499", "#BBBBBB"),
 ]
 """Colors for kinds of operation other than reads and writes: Paul Tol's muted scheme (SRON/EPS/TN/09-002)."""
+DARK_COLORS = {
+    INK: "#e6edf3",
+    MUTED: "#9aa4af",
+    GRID: "#2a3037",
+    "white": "#14181d",
+    READ: "#2a93d5",
+    "#000000": "#ffffff",
+    "#332288": "#9a8ee0",
+    "#882255": "#d0709e",
+    "#117733": "#3fa45e",
+    "#A8005C": "#ff6fb5",
+}
+"""Colors on a dark page, where those of a light one would vanish."""
+ON_COLOR = "#000"
+"""Text on an area of a color, on light and dark pages."""
 HEIGHT = 300
 CHARACTER_WIDTH, LEGEND_SYMBOL_WIDTH = 7, 36
 """Pixels."""
@@ -51,10 +66,15 @@ _LABEL_LINES = f"slice(split(replace({_UNBROKEN}, /(.{{1,14}})( |$)/g, '$1\\n'),
 """Vega expression: a label in lines of up to 14 characters, so that it fits a narrow page."""
 
 
-def finished(chart: alt.Chart | alt.LayerChart | alt.FacetChart, height: int = HEIGHT) -> Chart:
-    """The specification of a chart that fills the width of the page, without decoration."""
+def finished(
+    chart: alt.Chart | alt.LayerChart | alt.FacetChart, height: int = HEIGHT, *, description: str = ""
+) -> Chart:
+    """The specification of a chart that fills the width of the page, without decoration.
+
+    ``description`` is the heading of a chart that is not the only one of its figure.
+    """
     styled = (
-        chart.properties(width="container", height=height, background="transparent")
+        chart.properties(width="container", height=height, background="white")
         .configure(font=FONT)
         .configure_view(stroke=None)
         .configure_axis(
@@ -78,6 +98,8 @@ def finished(chart: alt.Chart | alt.LayerChart | alt.FacetChart, height: int = H
         )
     )
     specification: Chart = styled.to_dict()
+    if description:
+        specification["description"] = description
     # Legends side by side would not fit a narrow page, so they go above each other. Altair refuses this setting: the
     # schema of Vega-Lite, which it checks, allows less here than Vega accepts.
     specification["config"]["legend"]["layout"] = {"top": {"direction": "vertical", "margin": 5, "anchor": "start"}}
