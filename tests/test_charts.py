@@ -288,7 +288,7 @@ def test_folded_charts_are_drawn_when_they_are_opened(tmp_path: Path) -> None:
     page = (tmp_path / "report.html").read_text().replace('<details class="folded"', '<details open class="folded"')
     (tmp_path / "open.html").write_text(page)
     opened = visit(tmp_path / "open.html", tmp_path)
-    assert len(re.findall(drawn, opened.dom)) == 11
+    assert len(re.findall(drawn, opened.dom)) == 15
 
 
 # ---- long lists

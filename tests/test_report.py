@@ -16,6 +16,7 @@ from goldens import cases, matches
 from iocurve.analysis import read
 from iocurve.foundation.errors import ResultError, TargetError
 from iocurve.foundation.units import SECOND_NS
+from iocurve.report import article, charts
 from iocurve.report import page as report
 from iocurve.report.conditions import conditions
 from iocurve.report.figures import figures
@@ -289,6 +290,35 @@ def test_charts_are_images(tmp_path: Path) -> None:
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in written[::2])
     assert all("<svg" in path.read_text()[:200] for path in written[1::2])
     assert written[0].name == "4-kib-random-iops-by-mix.png"
+
+
+def test_an_article_has_what_the_result_holds_and_how_to_measure_it_again(tmp_path: Path) -> None:
+    made = article.article([read(synthetic.envelope())], [article.Tuning("read-ahead", "/mnt", "128 KiB", "red")])
+    page, *_ = [path for path in article.write(made, tmp_path) if path.name == "article.md"]
+    text = page.read_text()
+    parts = ("Testing summary", "Test method", "Test configuration", "Tuning of", "Tests:", "Limits found", "Appendix")
+    places = [text.index(f"# {part}") for part in parts]
+    assert places == sorted(places)
+    assert "The highest rate is 118k IOPS at" in text
+    assert "no interval" in text
+    assert "fio --name=test --directory=MOUNT --rw=randrw --rwmixread=75 --bs=4096 --iodepth=" in text
+    assert all((tmp_path / image).is_file() for image in re.findall(r"!\[[^]]*\]\(([^)]*)\)", text))
+    assert "red" in article.markdown(made, {}, "only $setup")
+    assert "Limits found" not in article.markdown(made, {}, "only $setup")
+    with pytest.raises(ResultError, match=r"it may use \$title"):
+        article.markdown(made, {}, "$price")
+
+
+def test_a_step_is_marked_where_it_was_and_latencies_are_mapped_whole() -> None:
+    series = synthetic.fio_run().points[0].series()
+    rate, _ = charts.over_time(series, (), [charts.TimeMark(0, 4 * SECOND_NS, 4 * SECOND_NS, "5k → 3k IOPS")])
+    assert [row["start"] for data in rate["datasets"].values() for row in data if "mark" in row] == [4.0]
+    shares = [charts.LatencyShare(at * SECOND_NS, (at + 1) * SECOND_NS, 1e5, 4e5, 10.0) for at in range(3)]
+    (heat,) = charts.heat_map(shares)
+    cells = _rows(heat)
+    assert {cell["second"] for cell in cells} == {0.0, 1.0, 2.0}
+    assert sum(float(str(cell["share"])) for cell in cells) == pytest.approx(300, abs=1)
+    assert charts.heat_map(shares[:1]) == []
 
 
 def _rows(chart: dict[str, object]) -> list[dict[str, object]]:

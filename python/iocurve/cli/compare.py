@@ -20,9 +20,8 @@ from iocurve.analysis.history import HistoryRun, histories
 from iocurve.cli.checks import COMPARISON_CHECKS, ComparisonChecks, written
 from iocurve.cli.common import Flag, Many, Ratio, show, show_json
 from iocurve.foundation.errors import Diagnostic, DialectError, ResultError, unknown
-from iocurve.report import checks, compared, history
-from iocurve.report.compared import Compared
-from iocurve.report.history import History
+from iocurve.report import checks, compared
+from iocurve.report.compared import Compared, History
 from iocurve.result.document import RESULT_NAME, Result, write_atomically
 from iocurve.result.figures import NAMES as FIGURE_NAMES
 from iocurve.result.paired import MARGIN
@@ -134,9 +133,9 @@ def show_history(
 
         write_atomically(html, history_page(found).encode())
     if json:
-        show_json(history.document(found))
+        show_json(compared.history_document(found))
         return 0
-    show(history.table(found))
+    show(compared.history_table(found))
     print()
     for text in found.notes:
         print(text)

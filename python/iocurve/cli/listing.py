@@ -180,6 +180,13 @@ GROUPS = {
         ),
         Command("report", "result:rewrite_report", "Write the report of a result again.", "iocurve report result.json"),
         Command(
+            "article",
+            "result:write_article",
+            "Write a benchmark page of a volume from results, in Markdown and HTML.",
+            "iocurve article iocurve-report --out article",
+            takes="RESULT [RESULTS...]",
+        ),
+        Command(
             "compare",
             "compare:compare_results",
             "Compare results: faster, slower, no difference, or cannot tell.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+import webbrowser
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -220,7 +221,18 @@ def print_series(
     return 0
 
 
-def rewrite_report(result: Path, /, *, out: Path | None = None, images: Flag = False, parquet: Flag = False) -> int:
+def rewrite_report(
+    result: Path,
+    /,
+    *,
+    out: Path | None = None,
+    png: Path | None = None,
+    svg: Path | None = None,
+    images: Flag = False,
+    parquet: Flag = False,
+    markdown: Flag = False,
+    open_: Annotated[Flag, Parameter(name="--open")] = False,
+) -> int:
     """Write the report of a result again.
 
     Parameters
@@ -229,19 +241,79 @@ def rewrite_report(result: Path, /, *, out: Path | None = None, images: Flag = F
         A result.json, or its directory.
     out
         Directory for the report. Default: the directory of the result.
+    png
+        Also write each chart as PNG to this directory.
+    svg
+        Also write each chart as SVG to this directory.
     images
-        Also write the charts as PNG and SVG.
+        Also write the charts as PNG and SVG next to the report.
     parquet
         Also write the points as points.parquet; this needs iocurve[arrow].
+    markdown
+        Print the sentences and the table of the points in Markdown instead of the paths.
+    open_
+        Open the report in the browser.
     """
     source = result / RESULT_NAME if result.is_dir() else result
     reading, directory = read(Result.read(source)), out or source.parent
     make_writable(directory)
     written = page.write(reading, directory)
     written += page.write_images(reading, directory) if images else []
+    chosen: tuple[tuple[Path | None, page.ImageFormat], ...] = ((png, "png"), (svg, "svg"))
+    for images_directory, form in chosen:
+        if images_directory:
+            make_writable(images_directory)
+            written += page.write_images(reading, images_directory, (form,))
     written += [page.write_parquet(reading, directory)] if parquet else []
-    for path in written:
-        print(path)
+    if markdown:
+        print("\n".join(page.markdown(reading)))
+    else:
+        print(*written, sep="\n")
+    if open_ and not webbrowser.open(written[0].resolve().as_uri()):
+        raise ResultError(f"no browser opens {written[0]}")
+    return 0
+
+
+def write_article(
+    results: tuple[Path, ...],
+    /,
+    *,
+    out: Path = Path("iocurve-article"),
+    template: Path | None = None,
+    tuning: Path | None = None,
+) -> int:
+    """Write a benchmark page of a volume from results: method, set-up, tests with commands and charts, limits found.
+
+    Each value has its interval, and the appendix tells how to measure it again.
+
+    Parameters
+    ----------
+    results
+        Files result.json, or their directories.
+    out
+        Directory for article.md with its charts, and article.html.
+    template
+        A Markdown file with $title, $summary, $method, $setup, $tests, $limits and $appendix where these go.
+    tuning
+        The output of iocurve doctor --json on the same machine.
+    """
+    from iocurve.report import article
+
+    readings = [read(Result.read(path / RESULT_NAME if path.is_dir() else path)) for path in results]
+    if not readings:
+        refuse("an article needs a result", out=out)
+    rows = []
+    if tuning:
+        from iocurve.advice.doctor.checks import Diagnosis
+
+        try:
+            found = Diagnosis.from_json(tuning.read_bytes())
+        except ValueError as error:
+            raise ResultError(f"{tuning} is no output of iocurve doctor --json: {error}") from None
+        rows = [article.Tuning(one.title, one.subject, one.found, one.state) for one in found.rows]
+    text = template.read_text(encoding="utf-8") if template else ""
+    make_writable(out)
+    print(*article.write(article.article(readings, rows), out, text), sep="\n")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""A comparison of results as text: the table of the terminal, Markdown for a pull request, JSON."""
+"""A comparison of results, and a history of them, as text: tables of the terminal, Markdown, JSON."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from iocurve.analysis.compare import CORRECTION, SINGLE_RUN, Comparison, Difference, label
+from iocurve.analysis.history import BEFORE_MIN, FALSE_ALARMS, RUNS_MIN, SMALLEST, HistoryRun, Level, Series
 from iocurve.foundation.units import MICROSECOND_NS, counted, format_count, format_latency
 from iocurve.report.conditions import Folded, conditions
 from iocurve.report.table import Table, bold, code
@@ -271,3 +272,120 @@ def _identity(compared: Compared, place: int) -> dict[str, str]:
     results = compared.comparison.results
     result = results[place] if place < len(results) else results[0]
     return {"name": result.name, "created": result.created.isoformat(), "iocurve": result.iocurve}
+
+
+# ---- a history
+
+HISTORY_COLUMNS = ("point", "figure", "runs", "first", "last", "changes")
+
+
+class History(msgspec.Struct, frozen=True):
+    """Runs in order of time, and the series of their figures."""
+
+    runs: tuple[HistoryRun, ...]
+    series: tuple[Series, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The false-alarm rate, and what is not searched or not reported."""
+        searched = sum(len(one.runs) >= RUNS_MIN for one in self.series)
+        few = len(self.series) - searched
+        return (
+            f"{searched} series searched for changes of more than {100 * SMALLEST:g} %: of series without a change, "
+            f"at most {100 * FALSE_ALARMS:g} % show one. A change takes three runs; the newest run of each series is "
+            f"judged by itself where at least {BEFORE_MIN} runs are before it, with the same rate.",
+            *([f"{few} of fewer than {RUNS_MIN} runs are not searched."] if few else []),
+        )
+
+    def run_text(self, series: Series, index: int) -> str:
+        """``run 12, 2026-11-20 10:15, nightly/20``."""
+        number = series.runs[index]
+        run = self.runs[number]
+        return f"run {number + 1}, {run.result.created:%Y-%m-%d %H:%M}, {run.source}"
+
+
+def history_changes(history: History, series: Series) -> list[str]:
+    """``run 12, …: 8k → 7.2k (-10.0 %)`` for each change, drifts, and a newest run outside of what came before."""
+    texts = []
+    before: Level | None = None
+    for level in series.levels:
+        if before is not None:
+            change = _level_change_text(series.name, before.end, level.start)
+            texts.append(f"{history.run_text(series, level.first)}: {change}")
+        if level.is_drift:
+            first, last = series.runs[level.first] + 1, series.runs[level.last] + 1
+            texts.append(
+                f"drifts from run {first} to {last}: {_level_change_text(series.name, level.start, level.end)}"
+            )
+        before = level
+    newest = series.newest
+    if newest and newest.is_outside:
+        change = _level_change_text(series.name, newest.before, newest.value)
+        place = history.run_text(series, len(series.runs) - 1)
+        texts.append(f"{place}, the newest, is outside of what came before: {change}, p = {newest.p:.1g}")
+    return texts
+
+
+def _level_change_text(name: str, before: float, after: float) -> str:
+    return f"{value_text(name, before)} → {value_text(name, after)} ({100 * (after / before - 1):+.1f} %)"
+
+
+def _history_rows(history: History) -> Iterator[tuple[str, ...]]:
+    """The cells of each series."""
+    for one in history.series:
+        found = history_changes(history, one)
+        none = "none" if len(one.runs) >= RUNS_MIN else "too few runs"
+        yield (
+            one.point,
+            one.name,
+            str(len(one.runs)),
+            value_text(one.name, one.values[0].value),
+            value_text(one.name, one.values[-1].value),
+            "; ".join(found) or none,
+        )
+
+
+def history_table(history: History) -> Table:
+    """The table of the terminal."""
+    return Table(
+        HISTORY_COLUMNS, list(_history_rows(history)), numbers=("runs", "first", "last"), sentences=("changes",)
+    )
+
+
+def history_document(history: History) -> dict[str, object]:
+    """The history for programs; runs count from 0."""
+    return {
+        "runs": [
+            {"source": run.source, "created": run.result.created.isoformat(), "iocurve": run.result.iocurve}
+            for run in history.runs
+        ],
+        "confidence": CONFIDENCE,
+        "false_alarms": FALSE_ALARMS,
+        "series": [_series_record(one) for one in history.series],
+    }
+
+
+def _series_record(one: Series) -> dict[str, object]:
+    return {
+        "point": one.point,
+        "family": one.family,
+        "figure": one.name,
+        "values": [
+            {"run": run, "value": value.value, "low": value.low, "high": value.high}
+            for run, value in zip(one.runs, one.values, strict=True)
+        ],
+        "searched": len(one.runs) >= RUNS_MIN,
+        "levels": [_level(one.runs, level) for level in one.levels],
+        "newest": _newest(one),
+    }
+
+
+def _newest(series: Series) -> dict[str, object] | None:
+    newest = series.newest
+    if newest is None:
+        return None
+    return {"run": series.runs[-1], "before": newest.before, "p": newest.p, "outside": newest.is_outside}
+
+
+def _level(runs: Sequence[int], level: Level) -> dict[str, object]:
+    return {"first_run": runs[level.first], "last_run": runs[level.last], "start": level.start, "end": level.end}

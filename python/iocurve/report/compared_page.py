@@ -17,9 +17,17 @@ from iocurve.foundation.units import counted
 from iocurve.report import charts
 from iocurve.report.cells import ReportFigure, rate_unit, slug
 from iocurve.report.cells import rate as rate_of
-from iocurve.report.compared import FIGURE_NAMES, Compared, change_text, conditions_table, table, value_text
-from iocurve.report.history import History, changes
-from iocurve.report.history import table as history_table
+from iocurve.report.compared import (
+    FIGURE_NAMES,
+    Compared,
+    History,
+    change_text,
+    conditions_table,
+    history_changes,
+    history_table,
+    table,
+    value_text,
+)
 from iocurve.report.page import rendered
 from iocurve.report.table import Table
 from iocurve.result.figures import of_kind, plain
@@ -160,6 +168,6 @@ def _series_figure(history: History, series: Series) -> ReportFigure:
     levels = [(series.runs[one.first] + 1, series.runs[one.last] + 1, one.start, one.end) for one in series.levels]
     unit = "IOPS" if series.name == "iops" else series.name
     title = f"{series.point}: {unit}"
-    found = changes(history, series)
+    found = history_changes(history, series)
     listed = Table(("change",), [(text,) for text in found or ["none"]])
     return ReportFigure(slug(title), title, HISTORY_CAPTION, (charts.history(dots, levels, unit),), listed)

@@ -33,7 +33,7 @@ from iocurve.result.document import Point, SearchFacts
 
 def figures(reading: Reading) -> list[ReportFigure]:
     """The loads side by side, the figures of each family, then those that compare families; folded ones last."""
-    of_families = [figure for family in reading.families for figure in _family_figures(family, reading)]
+    of_families = [figure for family in reading.families for figure in family_figures(family, reading)]
     return [
         *comparisons.beside_each_other(reading),
         *search_figures(reading),
@@ -45,7 +45,8 @@ def figures(reading: Reading) -> list[ReportFigure]:
     ]
 
 
-def _family_figures(family: PointFamily, reading: Reading) -> list[ReportFigure]:
+def family_figures(family: PointFamily, reading: Reading) -> list[ReportFigure]:
+    """The figures of one family, at least one."""
     return [*_by_axes(family, reading), *loads.by_kind(family)]
 
 
@@ -71,7 +72,7 @@ def _by_axes(family: PointFamily, reading: Reading) -> list[ReportFigure]:
     return [loads.over_time(one, reading, is_folded=is_folded) for one in each]
 
 
-EXPLORED = ("iops", "mib_per_s", "mean_us", "p50_us", "p99_us", "p99_9_us", "max_us", "cpu_us_per_operation")
+EXPLORED = ("iops", "mib_per_s", "p50_us", "p99_us", "p99_9_us", "max_us", "cpu_us_per_operation")
 """Figures that the reader may draw over each other and over the parameters of points, by their names in points.csv."""
 EXPLORED_CAPTION = "Choose what goes across, what goes upwards, and what the colors tell apart."
 

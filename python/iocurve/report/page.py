@@ -21,7 +21,7 @@ from contextlib import suppress
 from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from iocurve.analysis import Reading, read
 from iocurve.analysis.limit_groups import LimitGroup
@@ -33,6 +33,9 @@ from iocurve.report.conditions import conditions, emulation_label, heading, inco
 from iocurve.report.progress import NoView
 from iocurve.report.views import with_observer
 from iocurve.result.document import RESULT_NAME, Result, make_writable, write_atomically
+
+if TYPE_CHECKING:
+    from iocurve.report.charts import Chart
 
 # The libraries that draw take most of a second to load, so only the functions that draw import them.
 
@@ -71,18 +74,29 @@ def write_images(reading: Reading, directory: Path, formats: Sequence[ImageForma
 
     An image leaves the page, which names the target, behind: charts of emulated targets are labelled so.
     """
-    from iocurve.report.charts import labelled
     from iocurve.report.figures import figures
 
-    written = []
     label = emulation_label(reading.result)
-    for figure in figures(reading):
-        for number, chart in enumerate((labelled(chart, label) for chart in figure.charts), start=1):
-            stem = figure.slug if len(figure.charts) == 1 else f"{figure.slug}-{number}"
-            for suffix in formats:
-                path = directory / f"{stem}.{suffix}"
-                write_atomically(path, _image(chart | {"width": IMAGE_WIDTH, "background": "white"}, suffix))
-                written.append(path)
+    return [
+        path
+        for figure in figures(reading)
+        for path in write_charts(figure.charts, figure.slug, label, directory, formats)
+    ]
+
+
+def write_charts(
+    charts: Sequence[Chart], name: str, label: str, directory: Path, formats: Sequence[ImageFormat]
+) -> list[Path]:
+    """Writes charts as images with ``label`` below, numbered where there are several. Raises ``ResultError``."""
+    from iocurve.report.charts import labelled
+
+    written = []
+    for number, chart in enumerate((labelled(chart, label) for chart in charts), start=1):
+        stem = name if len(charts) == 1 else f"{name}-{number}"
+        for suffix in formats:
+            path = directory / f"{stem}.{suffix}"
+            write_atomically(path, _image(chart | {"width": IMAGE_WIDTH}, suffix))
+            written.append(path)
     return written
 
 
@@ -136,6 +150,15 @@ def _limited_share(group: LimitGroup, points: int) -> str:
     if group.count < points:
         return f"{group.count} of {counted(points, 'point')}"
     return f"all {counted(points, 'point')}" if points > 1 else "1 point"
+
+
+def markdown(reading: Reading) -> list[str]:
+    """The sentences and the table of the points, for a comment or a page of one's own."""
+    from iocurve.report.table import escaped, result_table
+
+    told = [*reading.sentences, *filter(None, [reading.trust[1]]), *reading.doubts]
+    lines = [f"## {escaped(heading(reading.result))}", "", *(f"- {escaped(text)}" for text in told), ""]
+    return [*lines, *result_table(reading).markdown()]
 
 
 def points_csv(reading: Reading) -> str:

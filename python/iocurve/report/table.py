@@ -116,14 +116,16 @@ class Table(msgspec.Struct, frozen=True):
 
     # ---- HTML, by figure.html
 
-    def style(self, column: int) -> str:
-        """The CSS classes of a column."""
-        name = self.columns[column]
+    def styles(self) -> list[str]:
+        """The CSS classes of each column; numbers of usual length have none."""
+        return [self._style(place, name) for place, name in enumerate(self.columns)]
+
+    def _style(self, column: int, name: str) -> str:
         if name in self.sentences:
             return "text last"
         longest = max((len(row[column]) for row in self.rows if row), default=0)
-        style = "figure" if name in self.numbers else "text"
-        return f"{style} long" if max(longest, len(name)) > LONG_CELL else style
+        style = "" if name in self.numbers else "text"
+        return f"{style} long".lstrip() if max(longest, len(name)) > LONG_CELL else style
 
     # ---- Markdown
 
