@@ -184,7 +184,7 @@ GROUPS = {
             "result:write_article",
             "Write a benchmark page of a volume from results, in Markdown and HTML.",
             "iocurve article iocurve-report --out article",
-            takes="RESULT [RESULTS...]",
+            takes="RESULTS...",
         ),
         Command(
             "compare",
