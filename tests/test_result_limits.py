@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import random
@@ -296,6 +297,12 @@ def test_equal_iops_do_not_tell_a_limit_from_the_server_s_own_speed() -> None:
     assert (limit.code, limit.confidence) == ("volume_iops", "possible")
     assert limit.text.endswith("IOPS: an IOPS limit, or the server's own speed: these points do not tell them apart")
     assert limit.next_step.startswith("iocurve why --confirm")
+
+
+def test_one_load_that_more_depth_does_not_speed_up_is_saturated() -> None:
+    loads = [Load(4 * KIB, 1.0, depth, 1, 1) for depth in (1, 4, 16, 64, 256, 1024)]
+    limits = told(dataclasses.replace(target(volume_iops=lambda _: 12_000), noise=0.01), loads).values()
+    assert [_code(limit) for limit in limits][3:] == 3 * [("saturated", "likely")]
 
 
 def test_equal_iops_at_equal_depths_may_be_the_depth() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from iocurve.analysis.limit_kinds import UNKNOWN, Confidence, Limit, limit
+from iocurve.analysis.limit_kinds import Confidence, Limit, limit
 from iocurve.analysis.observations import (
     FACTOR_MIN,
     MIXES_DIFFER,
@@ -106,8 +106,8 @@ def _ceiling_limit(
 
 def _open(at: CommonCeiling, found: Sequence[ObservedPoint], target: TargetFacts, depth: str) -> Limit:
     """A ceiling of which is known that the depth is not the cause, and no more."""
-    text = "not at the depth: a limit on bytes or on operations, or the server's own speed"
-    return limit(UNKNOWN, text, target, confidence="none", evidence=[_equality(at, found), depth])
+    text = "saturated, not at the depth: a limit on bytes or on operations, or the server's own speed"
+    return limit("saturated", text, target, confidence="likely", evidence=[_equality(at, found), depth])
 
 
 def _code(at: CommonCeiling) -> str:
