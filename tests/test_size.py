@@ -87,11 +87,11 @@ def test_provisioned_v2_is_set() -> None:
 @pytest.mark.parametrize(
     ("demand", "name", "count", "vm"),
     [
-        (demanded(iops=12_800, block_bytes=8 * KIB), "premium-ssd-p30", 3, "Standard_D8s_v5"),
+        (demanded(iops=12_800, block_bytes=8 * KIB), "premium-ssd-p30", 3, "Standard_D8s_v6"),
         # 512 KiB are two operations of a disk.
-        (demanded(iops=2_500, block_bytes=512 * KIB), "premium-ssd-p10", 14, "Standard_D48s_v5"),
-        (demanded(iops=100_000), "premium-ssd-v2", 2, "Standard_E104is_v5"),
-        (demanded(bytes_per_s=1_000_000_000), "ultra-disk", 1, "Standard_D48s_v5"),
+        (demanded(iops=2_500, block_bytes=512 * KIB), "premium-ssd-p10", 14, "Standard_D32s_v6"),
+        (demanded(iops=100_000), "premium-ssd-v2", 2, "Standard_D64s_v6"),
+        (demanded(bytes_per_s=1_000_000_000), "ultra-disk", 1, "Standard_E20s_v6"),
     ],
 )
 def test_disks(demand: Demand, name: str, count: int, vm: str) -> None:
@@ -135,6 +135,32 @@ def test_what_a_chain_carries_and_which_link_binds() -> None:
 def test_errors_of_a_configuration(have: str, error: str) -> None:
     with pytest.raises(DialectError, match=error):
         sizing.chain(have, demand=Demand())
+
+
+def test_a_configuration_is_judged_by_a_load(capsys: pytest.CaptureFixture[str]) -> None:
+    found = size(capsys, "--have", "anf-premium:4TiB", "--iops", "100k", "--bs", "8k")
+    assert found["verdict"].startswith("anf-premium:4TiB does not carry 781.25 MiB/s, 100,000 IOPS")
+    assert found["verdict"].endswith("305 % of volume's throughput: 256 MiB/s")
+    fits = size(capsys, "--have", "filestore-zonal:4TiB", "--iops", "20k", "--mix", "70:30")
+    assert fits["verdict"].startswith("filestore-zonal:4TiB carries 20,000 IOPS, 70 % reads: 57.7 % of volume's write")
+    assert fits["next_step"] == "1 TiB more gives 260 MiB/s"
+    assert size(capsys, "--have", "anf-premium:4TiB")["verdict"] == ""
+
+
+def test_auto_qos_is_priced_by_its_pool(tmp_path: Path) -> None:
+    path = tmp_path / "prices.toml"
+    path.write_text("[prices.anf-premium]\ngib_month = 0.5\n")
+    found = sizing.sized(demanded(bytes_per_s=100 * MIB), prices=read_prices(path), kinds=("volume",))
+    one = alternative(found, "anf-premium", "auto")
+    assert one.provisioned == "quota 1.5625 TiB in a pool of 2 TiB"
+    assert (one.gib, one.pool_gib, one.month) == (1600, 2048, 1024.0)
+
+
+def test_a_price_of_an_unknown_product_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "prices.toml"
+    path.write_text("[prices.anf-premum]\nmonth = 1.5\n[prices.Standard_D32s_v6]\nmonth = 1\n")
+    with pytest.raises(DialectError, match="there is no product 'anf-premum'; did you mean anf-premium"):
+        read_prices(path)
 
 
 def test_prices_are_the_users(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_a_missing_profile_is_an_error(tmp_path: Path) -> None:
 
 
 def test_every_profile_is_complete_and_cites_its_figures() -> None:
-    assert len(profile.names()) == 10
+    assert len(profile.names()) == 23
     for name in profile.names():
         cited = {citation for _, _, citation in describe(name)}
         assert len(cited) == len(profile.load(name).sources), "a page that nothing cites"

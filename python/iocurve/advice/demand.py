@@ -11,10 +11,12 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from iocurve.foundation.errors import Diagnostic, DialectError
+from iocurve.foundation.errors import Diagnostic, DialectError, unknown
 from iocurve.foundation.structs import Struct
 from iocurve.foundation.units import MIB, format_bytes, format_latency, format_number
 from iocurve.result.caps import Kind
+from iocurve.targets import disk as published
+from iocurve.volume import profile as profiles
 from iocurve.volume.validation import InvalidDocument, validated
 
 Quantity = Literal["bytes_per_s", "iops", "in_flight"]
@@ -106,7 +108,9 @@ class Alternative(Struct):
     provisioned: str
     """The purchase in words: ``quota 70.3125 TiB``."""
     gib: int
-    """Capacity that is paid for, all disks or the whole pool together."""
+    """Capacity of the volume, of all disks, or of a pool from which a volume takes its throughput."""
+    pool_gib: int | None = None
+    """Capacity of the pool that is paid for, whole TiB; None where ``gib`` is."""
     count: int = 1
     """Disks in the stripe."""
     iops_set: int | None = None
@@ -154,7 +158,7 @@ class Prices(Struct):
         machine = self.prices.get(one.vm) if one.vm else Price()
         if own is None or machine is None:
             return one
-        sizes = own.month * one.count + own.gib_month * one.gib
+        sizes = own.month * one.count + own.gib_month * (one.pool_gib or one.gib)
         rates = own.iops_month * (one.iops_set or 0) + own.mib_per_s_month * (one.mib_per_s_set or 0)
         return one.replace(month=round(sizes + rates + machine.month, 2))
 
@@ -162,9 +166,21 @@ class Prices(Struct):
 def read_prices(path: Path) -> Prices:
     """Reads the prices of a user. Raises ``DialectError`` with every error and its place."""
     try:
-        return validated(tomllib.loads(path.read_text(encoding="utf-8")), Prices)
+        found = validated(tomllib.loads(path.read_text(encoding="utf-8")), Prices)
     except InvalidDocument as error:
         raise DialectError([Diagnostic(f"--prices {path}: {error}")]) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else f"this is not TOML: {error}"
         raise DialectError([Diagnostic(f"--prices {path}: {reason}")]) from None
+    known = product_names()
+    errors = [unknown("product", name, known, "iocurve size --sources") for name in found.prices if name not in known]
+    if errors:
+        raise DialectError([Diagnostic(f"--prices {path}: {error.text}") for error in errors])
+    return found
+
+
+def product_names() -> list[str]:
+    """The names that a price can have: service levels, disks, sizes of disks, and machines."""
+    families = published.families()
+    sizes = [f"{name}-{size}" for name, family in families.items() for size in family.sizes]
+    return [*profiles.names(), *families, *sizes, *published.vms()]

@@ -18,6 +18,7 @@ from iocurve.advice.links import (
     LinkLimit,
     amount,
     binding,
+    carries,
     client_links,
     disk_links,
     in_flight,
@@ -144,6 +145,10 @@ class Chain(Struct):
     links: tuple[ChainLink, ...]
     burst: str = ""
     next_step: str = ""
+    demand: Demand | None = None
+    """The load that was given; None without one."""
+    verdict: str = ""
+    """Says whether the published limits carry this load."""
 
 
 def chain(
@@ -179,7 +184,18 @@ def chain(
         links=tuple(_chain_link(link, demand) for link in links),
         burst=burst,
         next_step=next_step,
+        demand=demand if demand.bytes_per_s or demand.iops else None,
+        verdict=_verdict(have, links, demand),
     )
+
+
+def _verdict(have: str, links: Sequence[LinkLimit], demand: Demand) -> str:
+    """``premium:4TiB does not carry 100,000 IOPS: 160 % of volume's throughput``; empty without a load."""
+    link = binding(links, demand, published_only=True)
+    if not (demand.bytes_per_s or demand.iops):
+        return ""
+    used = f": {float(link.use(demand)) * 100:.3g} % of {link.text}" if link else ": no limit is published for it"
+    return f"{have} {'carries' if carries(links, demand) else 'does not carry'} {demand.text}{used}"
 
 
 def _have_links(
@@ -393,7 +409,8 @@ def _in_flight(sizing: Sizing) -> SizingSection:
 
 def chain_sections(chain: Chain) -> Iterator[SizingSection]:
     """The sections of a chain."""
-    lines = [f"{chain.have} carries {_rates(chain.bytes_per_s, chain.iops)} ({_load(chain)})"]
+    lines = [chain.verdict] if chain.verdict else []
+    lines += [f"{chain.have} carries {_rates(chain.bytes_per_s, chain.iops)} ({_load(chain)})"]
     if (chain.bytes_per_s_planned, chain.iops_planned) != (chain.bytes_per_s, chain.iops):
         lines.append(f"for a plan, with what pages measured: {_rates(chain.bytes_per_s_planned, chain.iops_planned)}")
     lines.append(f"binds first: {chain.binds or 'no limit is known'}")

@@ -59,19 +59,24 @@ def _smallest(name: str, profile: Profile, demand: Demand) -> int | None:
 
 def _by_quota(name: str, profile: Profile, demand: Demand) -> Iterator[Alternative]:
     """Auto QoS, and provisioned v1: the quota decides."""
-    figure = profile.throughput_mib_per_s
+    # A level that states reads and writes apart is described by its reads.
+    figure = profile.throughput_mib_per_s or profile.throughput_read_mib_per_s
     quota = _smallest(name, profile, demand)
-    if figure is None or not figure.terms or _sets_iops(profile) or quota is None:
+    is_whole = profile.throughput_mib_per_s is not None
+    if figure is None or (is_whole and not figure.terms) or _sets_iops(profile) or quota is None:
         return
     limits, links = volume_at(name, quota)
-    is_pooled = figure.settable is not None
+    settable = profile.throughput_mib_per_s and profile.throughput_mib_per_s.settable
+    is_pooled = bool(settable and settable.pool_at_most_per_tib)
+    pool = max(facts.value("capacity-pools", "pool_at_least_tib"), math.ceil(Fraction(quota, TIB)))
     yield Alternative(
         name=name,
         kind="volume",
         how="auto QoS" if is_pooled else "",
         gib=quota // GIB,
-        provisioned=f"quota {_tib(quota)}",
-        formula=f"MiB/s = {formula_text(figure)}",
+        pool_gib=pool * TIB // GIB if is_pooled else None,
+        provisioned=f"quota {_tib(quota)}" + (f" in a pool of {pool:,} TiB" if is_pooled else ""),
+        formula=f"{'' if is_whole else 'read '}MiB/s = {formula_text(figure)}",
         binds_first=_binds(links, demand),
         next_step=_next_quota(name, profile, quota),
         notes=(*_measured_notes(links, demand), *_burst_notes(limits, demand)),
@@ -238,7 +243,7 @@ def next_tib_gain(name: str, quota_bytes: int) -> int | None:
 
 def _next_quota(name: str, profile: Profile, quota: int) -> str:
     gain = next_tib_gain(name, quota)
-    figure = profile.throughput_mib_per_s
+    figure = profile.throughput_mib_per_s or profile.throughput_read_mib_per_s
     if gain and figure:
         return f"1 TiB more gives {format_number(gain / MIB, 4)} MiB/s"
     most = f" at {figure.at_most:,} MiB/s" if figure and figure.at_most else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -117,13 +117,10 @@ def size(
         return _sources(json=json, markdown=markdown)
     vm = machine_of(decided.vm)
     if decided.have is not None:
-        of_load = replace(demand, mix=None, bs=None)
-        reason = "--have prints what a configuration carries, whatever the load; leave out one of them"
-        refuse(reason, of_load, only=decided.only, prices=decided.prices)
-        wanted = Demand(
-            read_percent=100.0 if demand.mix is None else demand.mix,
-            block_bytes=demand.bs,
-        )
+        reason = "--have prints what a configuration carries; leave out one of them"
+        refuse(reason, only=decided.only, prices=decided.prices, capacity=demand.capacity or None)
+        wanted, _ = _wanted(demand)
+        wanted = wanted.completed() if wanted.iops or wanted.bytes_per_s else wanted
         chain = sizing.chain(decided.have, demand=wanted, clients=decided.clients, vm=vm, nconnect=decided.nconnect)
         if json:
             show_json(chain.to_builtins())
@@ -136,8 +133,8 @@ def size(
     return _show(list(sizing.sizing_sections(found)), markdown=markdown)
 
 
-def _sized(options: DemandOptions, decided: DecidedOptions, vm: str | None) -> sizing.Sizing:
-    prices = read_prices(decided.prices) if decided.prices else None
+def _wanted(options: DemandOptions) -> tuple[Demand, measured.MeasuredDemand | None]:
+    """The load of the options, and where it was measured."""
     iops, throughput, block = options.iops or 0, options.throughput or 0, options.bs
     start = None
     if options.from_:
@@ -158,9 +155,15 @@ def _sized(options: DemandOptions, decided: DecidedOptions, vm: str | None) -> s
         latency_ns=latency,
         round_trip_ns=options.round_trip,
         capacity_bytes=options.capacity,
-    ).completed()
+    )
+    return wanted, start
+
+
+def _sized(options: DemandOptions, decided: DecidedOptions, vm: str | None) -> sizing.Sizing:
+    prices = read_prices(decided.prices) if decided.prices else None
+    wanted, start = _wanted(options)
     found = sizing.sized(
-        wanted,
+        wanted.completed(),
         vm=vm,
         clients=decided.clients,
         nconnect=decided.nconnect,

@@ -144,7 +144,7 @@ class Source(Struct):
     """The page that a figure was published on."""
 
     page: str
-    """A page of learn.microsoft.com; in a user's profile, any text that states the origin."""
+    """A page of learn.microsoft.com, or the address of another; in a user's profile any text that states the origin."""
     date: str | None = None
     """The date of the page, if it has one."""
     fitted: bool = False

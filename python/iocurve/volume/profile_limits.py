@@ -77,16 +77,19 @@ def resolve(
 
 
 def next_tib_bytes_per_s(limits_at: Callable[[int], limits.Limits], quota_bytes: int) -> int | None:
-    """The throughput that a quota 1 TiB larger adds; None without a throughput limit.
+    """The throughput that a quota 1 TiB larger adds, of reads where writes have another; None without such a limit.
 
     ``limits_at`` gives the limits of a quota, as ``resolve`` does, so that the answer follows the profile's formula. A
     quota beyond the profile's largest adds nothing.
     """
-    now = limits_at(quota_bytes).value("throughput_bytes_per_s")
+    limits_now = limits_at(quota_bytes)
+    both = "throughput_bytes_per_s"
+    name = both if limits_now.value(both) is not None else "throughput_read_bytes_per_s"
+    now = limits_now.value(name)
     if now is None:
         return None
     try:
-        larger = limits_at(quota_bytes + TIB).value("throughput_bytes_per_s")
+        larger = limits_at(quota_bytes + TIB).value(name)
     except DialectError:
         return 0
     return None if larger is None else larger - now
