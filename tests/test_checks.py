@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from bench.truth import compared_runs
 from data import synthetic
-from goldens import cases, matches
+from goldens import cases, matches, rows
 from iocurve.analysis.check_expressions import comparisons, parse_all
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.analysis.check_values import Value
@@ -85,26 +85,7 @@ def test_errors_point_at_the_column(text: str, column: int, says: str) -> None:
 
 
 def test_any_text_is_read_or_refused() -> None:
-    parts = [
-        "p99",
-        "read.",
-        "9",
-        "2 ms",
-        "where",
-        "and",
-        "not",
-        "(",
-        ")",
-        "<",
-        "==",
-        "=",
-        "'x'",
-        '"',
-        "5%",
-        "-",
-        "\n",
-        "µ",
-    ]
+    parts = [one for (one,) in rows("checks/parts")]
     chance = random.Random(1)
     texts = [" ".join(chance.choices(parts, k=chance.randrange(8))) for _ in range(1000)]
     for text in [*texts, *(text.replace(" ", "") for text in texts)]:

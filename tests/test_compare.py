@@ -402,15 +402,8 @@ def test_a_row_of_turns_cannot_contradict_itself(rates: list[tuple[float, float]
     """The columns are of the turns, as the change is, whatever the merged values of the points are."""
     points = []
     for member, name in enumerate("AB"):
-        axes: dict[str, int | float | str] = {
-            "depth": 1,
-            "nconnect": 1,
-            "block_bytes": 4096,
-            "read_percent": 100,
-            "order": "random",
-        }
         (plain_point,) = synthetic.in_turns(
-            [synthetic.nfs_point(name, "load", dict(axes), 100 + merged * member)], rounds=1
+            [synthetic.nfs_point(name, "load", dict(synthetic.AXES), 100 + merged * member)], rounds=1
         )
         turns = [
             replaced(

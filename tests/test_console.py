@@ -29,12 +29,7 @@ from iocurve.engine.outcome import IntervalKind, Live, LiveClient
 from iocurve.foundation.errors import TargetError
 from iocurve.foundation.units import MIB, SECOND_NS
 from iocurve.report.live import TerminalView, bars
-from iocurve.report.progress import (
-    NoView,
-    PlainView,
-    StartedPoint,
-    finished_line,
-)
+from iocurve.report.progress import NoView, PlainView, StartedPoint, finished_line
 from iocurve.report.table import result_table
 from iocurve.report.views import progress_view, served_progress, with_observer
 from iocurve.result.caps import Cap
@@ -469,11 +464,7 @@ def test_the_live_view_has_a_row_for_each_of_a_few_clients() -> None:
 
 def test_of_many_clients_the_lost_and_the_slowest_are_shown_and_the_rest_counted() -> None:
     lines = live_lines(clients(40, {7: "lost"}))[4:]
-    assert [line.split()[0] for line in lines] == [
-        "vm7",
-        *(f"vm{number}" for number in (*range(7), *range(8, 12))),
-        "…",
-    ]
+    matches("report#many clients lost", [line.split()[0] for line in lines])
     assert lines[0].endswith("7.0 MiB/s   lost")
     assert lines[-1] == "  … 28 more clients     1.03k IOPS      25.5 MiB/s each"
     assert len(live_lines(clients(40), height=12)) == 10, "the view fits a low terminal"

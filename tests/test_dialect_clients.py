@@ -12,7 +12,7 @@ from textwrap import shorten
 import pytest
 
 from bench.servers import Server
-from goldens import cases, matches, present
+from goldens import cases, data, matches, present
 from iocurve.dialects.base import ClusterRequest
 from iocurve.dialects.diskspd.command import DIALECT as DISKSPD
 from iocurve.dialects.diskspd.command import prepare as diskspd
@@ -138,17 +138,7 @@ def test_errors_of_diskspds_cluster_are_named(word: str, text: str) -> None:
         diskspd(["-c64K", "-d1", word, "file"])
 
 
-SHARED = """hd=h1,system=c1
-hd=h2,system=c2
-fsd=fsd1,anchor={anchor},depth=2,width=2,files=5,size=4k,shared=yes
-fwd=default,xfersize=4k,threads=4,fileselect=once
-fwd=all,fsd=fsd1
-rd=default,fwdrate=max,elapsed=5,interval=1
-rd=old,fwd=*,format=(clean,only)
-rd=new,fwd=all,format=(restart,only)
-rd=run,fwd=*,format=no
-rd=empty,fwd=*,format=(clean,only)
-"""
+SHARED = data("vdbench/shared.parm")
 
 
 @pytest.mark.parametrize("place", ["local", "3", "4.1"])

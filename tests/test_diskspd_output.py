@@ -32,41 +32,7 @@ def text_of(span: TimeSpan, *threads: tuple[TargetStats, ...], seconds: float = 
 
 def test_results_have_the_lines_that_diskspd_prints() -> None:
     text = text_of(TimeSpan(measure_iops_deviation=True), (mixed(),))
-    expected = (
-        "\nCommand Line: \n\nInput parameters:\n\n"
-        "\ttimespan:   1\n\t-------------\n\tduration: 10s\n\twarm up time: 5s\n\tcool down time: 0s\n"
-        "\tgathering IOPS at intervals of 1000ms\n\trandom seed: 0\n\n"
-        "System information:\n\n\tcomputer name: host\n\tstart time: 2026/03/04 05:06:07 UTC\n\n"
-        "\tcpu count:\t\t1\n\tcore count:\t\t1\n\tgroup count:\t\t1\n\tnode count:\t\t1\n\tsocket count:\t\t1\n"
-        "\theterogeneous cores:\tn\n\n\tactive power scheme:\tperformance\n\n"
-        "Results for timespan 1:\n"
-        "*******************************************************************************\n\n"
-        "actual test time:\t120.00s\nthread count:\t\t1\n\n"
-        "CPU |  Usage |  User  | Kernel |  Idle\n"
-        "----------------------------------------\n"
-        "   0|  55.00%|  30.00%|  25.00%|  45.00%\n"
-        "----------------------------------------\n"
-        "avg.|  55.00%|  30.00%|  25.00%|  45.00%\n\n"
-        "Total IO\n"
-        "thread |       bytes     |     I/Os     |    MiB/s   |  I/O per s | IopsStdDev |  file\n"
-        "-------------------------------------------------------------------------------------------\n"
-        "     0 |         6291456 |           16 |       0.05 |       0.13 |       0.00 | testfile1.dat (10MiB)\n"
-        "-------------------------------------------------------------------------------------------\n"
-        "total:           6291456 |           16 |       0.05 |       0.13 |       0.00\n\n"
-        "Read IO\n"
-        "thread |       bytes     |     I/Os     |    MiB/s   |  I/O per s | IopsStdDev |  file\n"
-        "-------------------------------------------------------------------------------------------\n"
-        "     0 |         4194304 |            6 |       0.03 |       0.05 |       0.00 | testfile1.dat (10MiB)\n"
-        "-------------------------------------------------------------------------------------------\n"
-        "total:           4194304 |            6 |       0.03 |       0.05 |       0.00\n\n"
-        "Write IO\n"
-        "thread |       bytes     |     I/Os     |    MiB/s   |  I/O per s | IopsStdDev |  file\n"
-        "-------------------------------------------------------------------------------------------\n"
-        "     0 |         2097152 |           10 |       0.02 |       0.08 |       0.00 | testfile1.dat (10MiB)\n"
-        "-------------------------------------------------------------------------------------------\n"
-        "total:           2097152 |           10 |       0.02 |       0.08 |       0.00\n"
-    )
-    assert text == expected
+    expected("diskspd_output/results", text)
 
 
 def test_latencies_are_in_ms_and_missing_ones_are_not_available() -> None:

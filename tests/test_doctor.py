@@ -18,7 +18,7 @@ from msgspec.structs import replace
 import composed_hosts as composed
 from bench.servers import Server
 from data import synthetic
-from goldens import Golden, cases, matches, present, rows
+from goldens import Golden, cases, data, matches, present, rows
 from iocurve.advice.doctor import fixes, gain, nfs
 from iocurve.advice.doctor import host as hosts
 from iocurve.advice.doctor.bundle import bundle
@@ -280,15 +280,7 @@ def test_a_file_that_is_no_bundle_is_an_error(tmp_path: Path) -> None:
         Bundle.load(tmp_path / "b.json")
 
 
-METADATA = {
-    "vmSize": "Standard_D8s_v5",
-    "location": "westeurope",
-    "name": "secret",
-    "storageProfile": {
-        "osDisk": {"caching": "ReadWrite"},
-        "dataDisks": [{"lun": "0", "caching": "None", "diskSizeGB": "1024"}],
-    },
-}
+METADATA = json.loads(data("advice/instance_metadata.json"))
 
 
 def test_instance_metadata_is_asked_for_and_its_names_are_left_out() -> None:

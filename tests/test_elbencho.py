@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bench.servers import Server
 from fio_machine import HeldMachine
-from goldens import cases, matches
+from goldens import cases, data, matches
 from iocurve.cli.dialects import run as run_dialect
 from iocurve.dialects.base import ClusterRequest
 from iocurve.dialects.elbencho import output
@@ -31,17 +31,7 @@ from iocurve.result.document import Result
 from programs import status_of
 
 # Columns that elbencho 3.1-10 wrote.
-CSV_COLUMNS = (
-    "ISO date,label,path type,paths,hosts,threads,dirs,files,file size,block size,direct IO,random,random aligned,"
-    "IO depth,shared paths,truncate,operation,time ms [first],time ms [last],entries/s [first],entries/s [last],"
-    "IOPS [first],IOPS [last],MiB/s [first],MiB/s [last],CPU% [first],CPU% [last],entries [first],entries [last],"
-    "MiB [first],MiB [last],Ent lat us [min],Ent lat us [avg],Ent lat us [max],IO lat us [min],IO lat us [avg],"
-    "IO lat us [max],rwmix read entries/s [first],rwmix read entries/s [last],rwmix read IOPS [first],"
-    "rwmix read IOPS [last],rwmix read MiB/s [first],rwmix read MiB/s [last],rwmix read entries [first],"
-    "rwmix read entries [last],rwmix read MiB [first],rwmix read MiB [last],rwmix read Ent lat us [min],"
-    "rwmix read Ent lat us [avg],rwmix read Ent lat us [max],rwmix read IO lat us [min],rwmix read IO lat us [avg],"
-    "rwmix read IO lat us [max],version,command"
-)
+CSV_COLUMNS = data("elbencho/columns.txt")
 
 
 def prepared(text: str, directory: Path) -> Phases:
@@ -105,21 +95,13 @@ def test_empty_files_are_created_opened_and_deleted(tmp_path: Path) -> None:
 
 def test_threads_share_the_blocks_of_all_files(tmp_path: Path) -> None:
     # As elbencho's log of operations shows: 5, 5 and 6 of 16 blocks.
-    kib = 1 << 10
-    assert ranges("-w -t 3 -s 1m -b 128k f[1-2]", tmp_path) == [
-        [("f1", 0, 640 * kib)],
-        [("f1", 640 * kib, 384 * kib), ("f2", 0, 256 * kib)],
-        [("f2", 256 * kib, 768 * kib)],
-    ]
+    matches("elbencho#threads share blocks", ranges("-w -t 3 -s 1m -b 128k f[1-2]", tmp_path))
 
 
 def test_the_last_block_of_a_file_is_shorter(tmp_path: Path) -> None:
     # Shares as in elbencho 3.1-10: blocks are counted with the shorter ones.
     kib = 1 << 10
-    assert ranges("-w -t 2 -s 100k -b 64k f[1-3]", tmp_path) == [
-        [("f1", 0, 100 * kib), ("f2", 0, 64 * kib)],
-        [("f2", 64 * kib, 36 * kib), ("f3", 0, 100 * kib)],
-    ]
+    matches("elbencho#last block file", ranges("-w -t 2 -s 100k -b 64k f[1-3]", tmp_path))
     rows = ran("-w -r -t 2 -s 100k -b 64k f[1-3]", tmp_path)
     for row in rows:
         moved = row.values(row.phase.data)

@@ -57,10 +57,7 @@ def test_the_hosts_may_be_in_a_file_and_json_has_them(tmp_path: Path, capsys: py
     job.write_text(JOBS, encoding="utf-8")
     document = json.loads(ran([f"--client={hosts}", str(job), "--output-format=json"], capsys))
     stats = document["client_stats"]
-    assert [(one["jobname"], one["hostname"]) for one in stats] == [
-        *((name, host) for host in ("vm1", "vm2", "vm3") for name in ("a", "b")),
-        ("All clients", ""),
-    ]
+    matches("fio#hosts may be", [(one["jobname"], one["hostname"]) for one in stats])
     assert (stats[-1]["read"]["total_ios"], stats[-1]["write"]["total_ios"]) == (3 * 256, 3 * 64)
     assert "jobs" not in document
 

@@ -192,15 +192,7 @@ def test_the_text_of_fio_gives_the_values_of_its_json(tmp_path: Path, form: str)
 
 
 def test_the_text_of_fio_2_is_read_from_a_quotation(tmp_path: Path) -> None:
-    text = """\
-        > t: (g=0): rw=randread, bs=4K-4K/4K-4K/4K-4K, ioengine=libaio, iodepth=16
-        > fio-2.1.3
-        > t: (groupid=0, jobs=1): err= 0: pid=7: Sat Jun 24 12:07:54 2017
-        >   read : io=10240MB, bw=63317KB/s, iops=15829, runt=165607msec
-        >     clat (usec): min=99, max=15.2K, avg=1003.50, stdev=221.00
-        >     issued    : total=r=2621440/w=0/d=0, short=r=0/w=0/d=0
-        > Run status group 0 (all jobs):
-    """
+    text = data("fio/quoted.txt")
     (point,) = imported(tmp_path, text).points
     assert point.summary().operations == 2_621_440
     assert point.figures.iops == pytest.approx(15_829, abs=1)
@@ -209,31 +201,7 @@ def test_the_text_of_fio_2_is_read_from_a_quotation(tmp_path: Path) -> None:
     assert (point.axes["depth"], point.axes["block_bytes"]) == (16, 4096)
 
 
-CONSOLE = """\
-$ elbencho -w -r --lat -t 2 -s 1g -b 1m /mnt/a
-OPERATION   RESULT TYPE         FIRST DONE   LAST DONE
-=========== ================    ==========   =========
-MKDIRS      Elapsed time     :         1ms         2ms
-            Dirs/s           :        2000        1000
-            Dirs total       :           2           2
----
-WRITE       Elapsed time     :    2m3.241s    2m5.755s
-            IOPS             :       33395       33352
-            Throughput MiB/s :       33395       33352
-            Total MiB        :     4115703     4194304
-            IO latency       : [ min=42us avg=1.50ms max=1.23s ]
----
-RWMIX50     Elapsed ms       :        4000        5000
-            IOPS write       :         110         100
-            IOPS read        :         330         300
-            IOPS total       :         440         400
-            MiB/s write      :         110         100
-            MiB/s read       :         330         300
-            MiB/s total      :         440         400
-            MiB write        :         440         500
-            MiB read         :        1320        1500
----
-"""
+CONSOLE = data("elbencho/console.txt")
 
 
 def test_the_console_of_elbencho_gives_the_last_done_of_each_phase(tmp_path: Path) -> None:
@@ -249,20 +217,7 @@ def test_the_console_of_elbencho_gives_the_last_done_of_each_phase(tmp_path: Pat
 
 
 def test_fio_2_has_microseconds_and_kibibytes(tmp_path: Path) -> None:
-    read_part = {
-        "io_bytes": 8000,
-        "bw": 4000,
-        "iops": 500.0,
-        "runtime": 2000,
-        "total_ios": 1000,
-        "clat": {
-            "min": 90,
-            "max": 2010,
-            "mean": 119.5,
-            "stddev": 190.0,
-            "percentile": {"50.000000": 100, "99.900000": 2008, "0.00": 0},
-        },
-    }
+    read_part = json.loads(data("fio/fio_2_read.json"))
     job = {"jobname": "old", "groupid": 0, "error": 0, "read": read_part}
     result = imported(tmp_path, {"fio version": "fio-2.1.11", "jobs": [job]})
     found = only(result).figures
@@ -447,17 +402,7 @@ def test_an_old_diskspd_without_latencies_says_so(tmp_path: Path) -> None:
 
 # ---- elbencho and mdtest
 
-ELBENCHO_CSV = (
-    "ISO date,label,path type,paths,hosts,threads,dirs,files,file size,block size,direct IO,random,random aligned,"
-    "IO depth,shared paths,truncate,operation,time ms [first],time ms [last],entries/s [first],entries/s [last],"
-    "IOPS [first],IOPS [last],MiB/s [first],MiB/s [last],CPU% [first],CPU% [last],entries [first],entries [last],"
-    "MiB [first],MiB [last],Ent lat us [min],Ent lat us [avg],Ent lat us [max],IO lat us [min],IO lat us [avg],"
-    "IO lat us [max],version\n"
-    "2026-05-22T16:09:38,,dir,1,1,8,1,4,268435456,1048576,1,0,,4,1,0,"
-    "MKDIRS,2,5,3277,1600,,,,,8,7,8,8,,,812,1068,1378,,,,3.1-1\n"
-    "2026-05-22T16:09:38,,dir,1,1,8,1,4,268435456,1048576,1,0,,4,1,0,"
-    "WRITE,2000,2500,11,11,3494,3000,3494,3000,10,9,25,32,7000,7500,9,99,999,500,1500,9000,3.1-1\n"
-)
+ELBENCHO_CSV = data("elbencho/results.csv")
 MDTEST = data("mdtest/summary.txt")
 
 

@@ -41,15 +41,7 @@ MODES: list[str] = [mode.replace("{BUNDLE}", str(BUNDLE)) for (mode,) in rows("c
 """The ways to use the commands that run on files here: ``there`` and ``other`` are directories, ``result`` a result."""
 
 VALUES: dict[str, str] = dict(rows("cli/option_values"))
-WITH: dict[str, tuple[str, ...]] = {
-    "--junit": ("--fail-if", "errors > 0"),
-    "--markdown": ("--fail-if", "errors > 0"),
-    "--ssh": ("--hosts", "a,b"),
-    "--remote-dir": ("--hosts", "a,b"),
-    "--tls": ("--hosts", "a,b"),
-    "--allow-missing": ("--hosts", "a,b"),
-    "--on-loss": ("--hosts", "a,b"),
-}
+WITH: dict[str, list[str]] = dict(rows("cli/options_with"))
 """Options that another one goes with."""
 
 
@@ -75,24 +67,11 @@ def split(line: str) -> list[str]:
     return shlex.split(line)
 
 
-STATED = {
-    "any": ("--create",),
-    "run anf-nconnect": ("--quick",),
-    "run anf-nconnect --target there": ("--full",),
-    "run job.toml": ("--overwrite",),
-    "why result": ("--confirm",),
-}
+STATED: dict[str, list[str]] = dict(rows("cli/stated"))
 """Options that allow or state what is so already, and those that take more than the files here."""
 
 
 RESULT = synthetic.envelope()
-AXES: dict[str, int | float | str] = {
-    "depth": 1,
-    "nconnect": 1,
-    "block_bytes": 4096,
-    "read_percent": 100,
-    "order": "random",
-}
 Recorded = list[Any]
 
 
@@ -120,7 +99,7 @@ def record(monkeypatch: pytest.MonkeyPatch) -> Recorded:
         def called(*arguments: object, **named: object) -> Result:
             recorded.append((name, [seen(one) for one in arguments], {key: seen(one) for key, one in named.items()}))
             if name in ("into_directory", "targets"):
-                pair = [synthetic.nfs_point(label, "load", AXES, 1000) for label in "AB"]
+                pair = [synthetic.nfs_point(label, "load", synthetic.AXES, 1000) for label in "AB"]
                 return synthetic.result(synthetic.in_turns(pair))
             return RESULT
 
@@ -189,7 +168,7 @@ def test_an_option_has_an_effect_or_is_refused(mode: str, record: Recorded, caps
     known = options_of(mode)
     outcomes: dict[tuple[str, ...], object] = {(): found}
     for name in set(known) - {*base, *STATED["any"], *STATED.get(mode, ())}:
-        more = WITH.get(name, ())
+        more = tuple(WITH.get(name, ()))
         more = more if more[:1] and more[0] in known else ()
         with_it = [*base, *more]
         if more not in outcomes:
@@ -325,15 +304,7 @@ def test_a_fio_command_line_that_is_refused_has_the_exit_status_of_fio(capsys: p
         assert capsys.readouterr().err
 
 
-FAILING = (
-    "there/none",
-    "there/none --size 1PiB",
-    "there --size 1PiB",
-    "data",
-    "volume:anf-ultra?quota=many",
-    "volume:anf-ultra?throughput=9GiB",
-    "volume:anf-ultra?speed=9",
-)
+FAILING = [one for (one,) in rows("cli/failing")]
 """Targets that cannot be measured, with an option that some commands take."""
 TARGETED: list[str] = [mode for (mode,) in rows("cli/targeted")]
 

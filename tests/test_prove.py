@@ -295,10 +295,7 @@ def test_the_promises_of_a_service_level() -> None:
 def test_the_promises_of_a_contract() -> None:
     options = PromiseOptions(throughput=64 * MIB, iops=1_000, p99=2 * MILLISECOND_NS, kinds=("read",), source="Annex B")
     found = options.promised()
-    assert [one.bound_text for one in found.promises] == ["at least 64 MiB/s"] * 2 + [
-        "at least 1k IOPS",
-        "at most 2 ms",
-    ]
+    matches("advice#promises contract", [one.bound_text for one in found.promises])
     assert {one.kind for one in found.promises} == {"read"}
     with pytest.raises(DialectError, match="nothing is promised"):
         PromiseOptions().promised()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from goldens import cases, present
+from goldens import data as text_of
 from iocurve.foundation.units import SECOND_NS
 from iocurve.machine.mounts import DeviceMeter, Moved
 from iocurve.machine.processes import servers_of
@@ -19,13 +20,7 @@ from iocurve.result.document import MachineUse, ProcessorUse
 from iocurve.result.host import ProcessMeter
 from iocurve.result.stalls import disturbance
 
-MOUNTINFO = r"""
-22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,errors=remount-ro
-30 22 0:40 / /mnt rw - tmpfs first rw
-31 22 0:41 / /mnt rw,nosuid shared:9 master:2 - tmpfs second rw,size=10k
-32 31 0:42 / /mnt/my\040vol rw,relatime - nfs4 10.0.0.4:/vol rw,vers=4.1,rsize=262144,nconnect=8
-33 22 0:43 / /mntother rw - xfs /dev/vdb rw
-"""
+MOUNTINFO = text_of("kernel/mountinfo.txt")
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from bench.faults.victims import VolumeProcess, volume_process
 from bench.servers import IOCURVE
 from bench.servers import volume as served
-from goldens import matches
+from goldens import data, matches
 from iocurve.engine import plan
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
@@ -190,14 +190,7 @@ def test_a_verified_mix_over_two_kills_of_the_server_reports_nothing_falsely(ver
     assert (found(outcome), found(read)) == ([], [])
 
 
-PARAMETERS = """fsd=fsd1,anchor={anchor},depth=1,width=3,files=4,size=12k
-fwd=default,fsd=fsd1,xfersize=4k,fileio=random,fileselect=random,threads=2
-fwd=fwd1,operation=write
-fwd=fwd2,operation=read
-fwd=fwd3,operation=getattr
-rd=rd1,fwd=fwd*,fwdrate=1000,elapsed=2,interval=1,format=yes
-rd=rd2,fwd=fwd2,fwdrate=1000,elapsed=2,interval=1
-"""
+PARAMETERS = data("vdbench/tree_loads.parm")
 
 
 def vdbench(directory: Path, anchor: str) -> tuple[str, str]:

@@ -83,11 +83,7 @@ def test_a_run_overrides_trees_and_operations(tmp_path: Path) -> None:
     rd = "rd=rd1,fwd=fwd1,fwdrate=9,el=10,in=1,forop=(write,getattr),forsizes=(4k,1m),fortotal=(50%),forth=(2)\n"
     made = prepared(tmp_path, f"{FSD.strip()},totalsize=1g\n{FWD}{rd}".replace("files=100", "files=1000"))
     assert made.file_systems
-    assert [run.loops_text for run in made.runs] == [
-        f"operation={operation} sizes={size} totalsize=50% threads=2"
-        for operation in ("write", "getattr")
-        for size in ("4k", "1m")
-    ]
+    matches("vdbench#run overrides trees", [run.loops_text for run in made.runs])
     (last,) = made.file_systems.of_run(made.runs[-1])
     assert (last.operation, last.threads, last.trees[0].bytes) == ("getattr", 2, 9000 << 20)
     assert last.trees[0].total_bytes == 512 << 20

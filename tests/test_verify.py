@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from bench.servers import Server
-from goldens import matches
+from goldens import matches, rows
 from iocurve.dialects.fio.command import parsed, read_command
 from iocurve.dialects.fio.verify_state import State
 from iocurve.engine import plan
@@ -228,18 +228,7 @@ def test_data_written_over_nfs_are_read_back(volume: Server) -> None:
     assert text.startswith("verification of 4096 bytes at offset 0 of data failed: it has no header: magic 00000000")
 
 
-FIO_JOBS = {
-    "random": "--rw=randwrite --verify=crc32c",
-    "sequential": "--rw=write --verify=md5 --ioengine=libaio --iodepth=8",
-    "mix": "--rw=randrw --verify=sha256",
-    "loops": "--rw=randwrite --loops=2 --verify=xxhash",
-    "backlog": "--rw=randwrite --verify=crc64 --verify_backlog=16",
-    "part of a backlog": "--rw=randwrite --verify=crc64 --verify_backlog=16 --verify_backlog_batch=8",
-    "intervals": "--rw=randwrite --bs=16k --verify=crc16 --verify_interval=4k",
-    "pattern": "--rw=write --verify=pattern --verify_pattern=0xdeadbeef%o",
-    "not read back": "--rw=write --verify=crc32c --do_verify=0",
-    "nothing to compare": "--rw=write --verify=crc32c --ioengine=null",
-}
+FIO_JOBS: dict[str, str] = dict(rows("fio/verified"))
 
 
 @pytest.mark.slow

@@ -65,6 +65,13 @@ VOLUME = TargetFacts(
     next_tib_bytes_per_s=128 * MIB,
     store="memory",
 )
+AXES: dict[str, int | float | str] = {
+    "depth": 1,
+    "nconnect": 1,
+    "block_bytes": 4 * KIB,
+    "read_percent": 100,
+    "order": "random",
+}
 
 
 # ---- points in turns
