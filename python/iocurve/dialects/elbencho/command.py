@@ -75,10 +75,8 @@ class Phases(msgspec.Struct):
     notes: tuple[PlanNote, ...] = ()
     rows: list[output.PhaseRow] = msgspec.field(default_factory=list)
     """Results of the phases that ended."""
-    phase: Phase | None = None
-    """The one that runs."""
-    plan: Plan | None = None
-    started: datetime | None = None
+    running: tuple[Phase, Plan, datetime] | None = None
+    """The phase that was planned last, its plan and its start."""
 
     @property
     def options(self) -> ElbenchoOptions:
@@ -101,17 +99,18 @@ class Phases(msgspec.Struct):
             )
 
     def _plan(self, option: str, _measured: Measured) -> Plan:
-        self.phase = of_option(self.data_set, option)
-        self.started = datetime.now().astimezone()
-        self.plan = self.phase.plan(self.machine)
-        return self.plan
+        phase, started = of_option(self.data_set, option), datetime.now().astimezone()
+        plan = phase.plan(self.machine)
+        self.running = phase, plan, started
+        return plan
 
     def _follow(self, _plan: Plan) -> Callable[[Live], None]:
         """Writes the values of a phase while it runs (--livecsv)."""
-        path, phase = self.options.live_csv, self.phase
+        path = self.options.live_csv
         if path is None:
             return lambda _: None
-        assert phase, "a phase was planned before it runs"
+        assert self.running, "a phase was planned before it runs"
+        phase = self.running[0]
         live_rows = output.LiveRows(self.data_set, phase, _planned_bytes(self.data_set, phase))
 
         def write(live: Live) -> None:
@@ -136,10 +135,8 @@ class Phases(msgspec.Struct):
         print(output.table(self.rows[-1], self.options), end="", flush=True)
 
     def _row(self, outcome: Outcome) -> output.PhaseRow:
-        phase, plan, started = self.phase, self.plan, self.started
-        assert phase, "a phase was planned before it ran"
-        assert plan, "a phase has a plan"
-        assert started, "a phase has a start"
+        assert self.running, "a phase was planned before it ran"
+        phase, plan, started = self.running
         workers = [worker for worker in outcome.workers if worker.group == 0]
         return output.PhaseRow(phase, started, summarise(phase.name, plan, workers), workers, outcome.state)
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Unpack
+from typing import Unpack, get_args
 
 import msgspec
 
@@ -312,13 +312,7 @@ def _append_terse(settings: _Settings, _value: str) -> None:
     settings.output.formats = tuple(dict.fromkeys((*settings.output.formats, "terse")))
 
 
-_FORMATS: dict[str, Format] = {
-    "normal": "normal",
-    "terse": "terse",
-    "minimal": "terse",
-    "json": "json",
-    "json+": "json+",
-}
+_FORMATS: dict[str, Format] = {"minimal": "terse", **{name: name for name in get_args(Format)}}
 _EFFECTS: dict[str, Callable[[_Settings, str], None]] = {
     "out": _sets("out", _path("--out needs a directory name")),
     "aux-path": _sets("state_directory", _path("--aux-path needs a directory name")),

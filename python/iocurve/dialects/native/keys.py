@@ -46,15 +46,8 @@ WORDS = Words(
 NOT_WRITTEN = frozenset(
     {
         *("engine_asked", "metadata", "space_call", "replay", "replay_flushes", "regions", "tasks", "task_shares"),
-        *(
-            "short_last_block",
-            "endless",
-            "keep_payload",
-            "first_jobnum",
-            "clients",
-            "report_as_one",
-            "intervals_singly",
-        ),
+        *("short_last_block", "endless", "keep_payload", "first_jobnum", "clients", "report_as_one"),
+        "intervals_singly",
     }
 )
 """Fields that job files do not have: replayed traces, and what other tools alone can request."""

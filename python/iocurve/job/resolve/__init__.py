@@ -263,9 +263,8 @@ class _Resolver:
         paths = dict.fromkeys(file.path for worker in workers for file in worker.files)
         there = [path for path in paths if section.target.engine != "nfs" and self.files.stat(path).kind == "file"]
         if there:
-            text = f"{paths_text(there)} {'exists' if len(there) == 1 else 'exist'} already and will be deleted"
             where = section.where("paths", "engine", "name")
-            self.diagnostics.notes.append(PlanNote("overwrites", text, where, "warning"))
+            self.diagnostics.notes.append(_overwrites(there, where, "deleted"))
 
     def _note_overwritten_files(self) -> None:
         """Adds one note for all files, because a job may name thousands."""
@@ -273,8 +272,8 @@ class _Resolver:
             self.diagnostics.notes.append(_overwrites(list(self.overwritten), next(iter(self.overwritten.values()))))
 
 
-def _overwrites(paths: Sequence[str], where: Where | None) -> PlanNote:
-    text = f"{paths_text(paths)} {'exists' if len(paths) == 1 else 'exist'} already and will be overwritten"
+def _overwrites(paths: Sequence[str], where: Where | None, done: str = "overwritten") -> PlanNote:
+    text = f"{paths_text(paths)} {'exists' if len(paths) == 1 else 'exist'} already and will be {done}"
     return PlanNote("overwrites", text, where, "warning")
 
 

@@ -22,8 +22,11 @@ class ProfileDraft(Given):
     target: TargetParameters = msgspec.field(default_factory=TargetParameters)
     """Load of all targets of the command line."""
     xml_path: str | None = None
-    cache: CacheMode | None = None
-    write_through: bool = False
+
+    @property
+    def caches(self) -> bool:
+        """True if a flag has set the cache mode."""
+        return "cache" in self.target.positions
 
     def set(self, of: Profile | TimeSpan | TargetParameters, name: str, value: object) -> None:
         """Sets a field, and its position."""
@@ -187,30 +190,28 @@ def _caching(draft: ProfileDraft) -> None:
 
 def _cache_mode(mode: CacheMode) -> Callable[[ProfileDraft], None]:
     def effect(draft: ProfileDraft) -> None:
-        if draft.cache is not None or (mode == "disabled" and draft.target.memory_mapped):
+        if draft.caches or (mode == "disabled" and draft.target.memory_mapped):
             raise ValueError("conflicts with the cache mode (-S, -h) given before")
-        draft.cache = mode
         draft.set(draft.target, "cache", mode)
 
     return effect
 
 
 def _write_through(draft: ProfileDraft) -> None:
-    if draft.write_through:
+    if draft.target.write_through:
         raise ValueError("conflicts with the write-through given before")
-    draft.write_through = True
     draft.set(draft.target, "write_through", True)
 
 
 def _all_off(draft: ProfileDraft) -> None:
-    if draft.cache is not None or draft.write_through or draft.target.memory_mapped:
+    if draft.caches or draft.target.write_through or draft.target.memory_mapped:
         raise ValueError("conflicts with the caching (-S, -h) given before")
     _cache_mode("disabled")(draft)
     _write_through(draft)
 
 
 def _memory_mapped(draft: ProfileDraft) -> None:
-    if draft.target.memory_mapped or draft.cache == "disabled":
+    if draft.target.memory_mapped or draft.target.cache == "disabled":
         raise ValueError("memory-mapped I/O (-Sm) conflicts with the caching given before")
     draft.set(draft.target, "memory_mapped", True)
 
@@ -228,7 +229,7 @@ _CACHING: dict[str, Callable[[ProfileDraft], None]] = {
 def _old_caching(draft: ProfileDraft) -> None:
     if draft.text:
         draft.note("passed_over", f"DiskSpd ignores '{draft.text}'", "warning")
-    if draft.cache is not None or draft.write_through:
+    if draft.caches or draft.target.write_through:
         raise ValueError("conflicts with the caching (-S) given before; -h is the same as -Sh")
     _cache_mode("disabled")(draft)
     _write_through(draft)

@@ -167,25 +167,6 @@ def add_paths(draft: Draft, text: str, context: Context) -> None:
     draft.put(Files, paths=(*draft.files.paths, *values.names(text, context)))
 
 
-def set_file_name_pattern(draft: Draft, text: str, context: Context) -> None:
-    """Translates the keywords of filename_format."""
-    pattern = values.text_value(text, context).replace("{", "{{").replace("}", "}}")
-    for keyword, ours in (("$jobname", "{job}"), ("$jobnum", "{jobnum}"), ("$filenum", "{file}")):
-        pattern = pattern.replace(keyword, ours)
-    if "$clientuid" in pattern:
-        context.note("no_effect", "$clientuid is empty without a fio client, as in fio")
-    draft.put(Files, file_name_pattern=pattern.replace("$clientuid", ""))
-
-
-def set_fallocate(draft: Draft, text: str, context: Context) -> None:
-    """Reads fallocate. Space is reserved in one way, or not at all."""
-    chosen = values.word("none", "posix", "keep", "native", "truncate", "0", "1")(text, context)
-    draft.put(Files, preallocate=chosen not in ("none", "0"))
-    if chosen in ("keep", "truncate"):
-        text = f"fallocate={chosen} reserves space and sets the length, as fallocate=native does"
-        context.note("no_effect", text)
-
-
 # -- load --------------------------------------------------------------------------------------------------------------
 
 _DIRECTIONS = {
@@ -237,14 +218,6 @@ def set_block_split(draft: Draft, text: str, context: Context) -> None:
     """Reads bssplit: ``4k/10:64k/50:32k``, or with commas one split each for reads, writes and trims."""
     blocks = splits.or_else(splits.block_split(text, context), draft.deferred.blocks)
     draft.deferred.blocks = blocks
-
-
-def set_range_sync(draft: Draft, text: str, context: Context) -> None:
-    """Reads sync_file_range: its steps (checked only) and the number of writes between two calls."""
-    steps, _, every = values.text_value(text, context).partition(":")
-    for step in steps.split(","):
-        values.word("wait_before", "write", "wait_after")(step.strip(), context)
-    draft.deferred.sync_file_range = values.integer(0)(every, context) if every else 1
 
 
 def set_trace(draft: Draft, text: str, context: Context) -> None:

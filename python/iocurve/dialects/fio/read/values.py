@@ -275,6 +275,33 @@ def names(text: str, context: Context) -> tuple[str, ...]:
     return kept
 
 
+def name_pattern(text: str, context: Context) -> str:
+    """Translates the keywords of filename_format."""
+    pattern = text_value(text, context).replace("{", "{{").replace("}", "}}")
+    for keyword, ours in (("$jobname", "{job}"), ("$jobnum", "{jobnum}"), ("$filenum", "{file}")):
+        pattern = pattern.replace(keyword, ours)
+    if "$clientuid" in pattern:
+        context.note("no_effect", "$clientuid is empty without a fio client, as in fio")
+    return pattern.replace("$clientuid", "")
+
+
+def reserves_space(text: str, context: Context) -> bool:
+    """Reads fallocate. Space is reserved in one way, or not at all."""
+    chosen = word("none", "posix", "keep", "native", "truncate", "0", "1")(text, context)
+    if chosen in ("keep", "truncate"):
+        text = f"fallocate={chosen} reserves space and sets the length, as fallocate=native does"
+        context.note("no_effect", text)
+    return chosen not in ("none", "0")
+
+
+def range_sync(text: str, context: Context) -> int:
+    """Reads sync_file_range: its steps (checked only) and the number of writes between two calls."""
+    steps, _, every = text_value(text, context).partition(":")
+    for step in steps.split(","):
+        word("wait_before", "write", "wait_after")(step.strip(), context)
+    return integer(0)(every, context) if every else 1
+
+
 def percentiles(text: str, context: Context) -> tuple[float, ...]:
     """Reads ``50:99:99.9``: at most 20 percentiles, above 0 and up to 100."""
     values = [decimal(part) for part in text.split(":")]
