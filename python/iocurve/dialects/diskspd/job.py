@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from iocurve.dialects.diskspd.read.distribution import OffsetZone, shares, zones_of
-from iocurve.dialects.diskspd.read.profile import TargetParameters, TimeSpan
+from iocurve.dialects.diskspd.read.profile import TargetParameters, TimeSpan, flags
 from iocurve.dialects.diskspd.read.rules import Findings
 from iocurve.dialects.diskspd.targets import ResolvedTarget, resolve_target
 from iocurve.engine.plan import FixedBlocks, Plan
@@ -23,36 +23,47 @@ from iocurve.job.model import EngineName, Job, PerKind, Said, Words, ZoneShare, 
 from iocurve.job.resolve import PathFacts
 from iocurve.job.resolve.checks import MAX_WORKERS
 
+_FIELDS = {
+    "path": "paths",
+    "create_bytes": "file_bytes",
+    "end_bytes": "size",
+    "base_bytes": "offset",
+    "block_bytes": "blocks",
+    "requests": "depth",
+    "threads": "numjobs",
+    "write_percent": "read_percent",
+    "random_percent": "random",
+    "spans": "distribution",
+    "thread_stride_bytes": "start_increment_bytes",
+    "cache": "direct",
+    "write_through": "durability",
+    "bytes_per_ms": "rate_total_bytes",
+    "iops": "rate_total_operations",
+    "think_ms": "think_ns",
+    "zero_buffers": "payload_zero",
+    "buffer_bytes": "payload_pool_bytes",
+    "duration_s": "runtime_ns",
+    "warmup_s": "ramp_ns",
+    "cooldown_s": "cooldown_ns",
+    "seed": "seed",
+    "affinity": "cpus",
+}
+"""For a field of a profile the section's field that it sets."""
 WORDS = Words(
     names={
-        "engine": "-S",
-        "numjobs": "-t",
-        "direct": "-S",
+        **{_FIELDS[name]: f"-{flag.letter}" for _, name, flag in flags() if name in _FIELDS},
+        **dict.fromkeys(("engine", "direct"), "-S"),
+        **dict.fromkeys(("reads", "writes"), "-w"),
+        **dict.fromkeys(("random", "align_bytes"), "-r"),
+        **dict.fromkeys(("rate_total_operations", "rate_total_bytes"), "-g"),
+        **dict.fromkeys(("payload_zero", "payload_pool_bytes"), "-Z"),
         "paths": "the target",
         "size": "-f",
-        "file_bytes": "-c",
         "offset": "-B",
-        "start_increment_bytes": "-T",
-        "reads": "-w",
-        "writes": "-w",
-        "random": "-r",
         "random_percent": "-rs",
         "distribution": "-rd",
-        "read_percent": "-w",
-        "blocks": "-b",
-        "align_bytes": "-r",
         "gap_bytes": "-s",
-        "rate_total_operations": "-g",
-        "rate_total_bytes": "-g",
-        "depth": "-o",
-        "think_ns": "-j",
-        "runtime_ns": "-d",
-        "ramp_ns": "-W",
-        "cooldown_ns": "-C",
-        "seed": "-z",
         "repeatable": "-z",
-        "payload_zero": "-Z",
-        "payload_pool_bytes": "-Z",
         "cpus": "-a",
     },
     joint="",
@@ -385,34 +396,6 @@ def _payload(span: TimeSpan, found: ResolvedTarget) -> dict[str, Any]:
     if target.zero_buffers:
         return {"payload_zero": True}
     return {"payload_refill": True} if span.random_write_data else {"payload_pattern": PATTERN}
-
-
-_FIELDS = {
-    "path": "paths",
-    "create_bytes": "file_bytes",
-    "end_bytes": "size",
-    "base_bytes": "offset",
-    "block_bytes": "blocks",
-    "requests": "depth",
-    "threads": "numjobs",
-    "write_percent": "read_percent",
-    "random_percent": "random",
-    "spans": "distribution",
-    "thread_stride_bytes": "start_increment_bytes",
-    "cache": "direct",
-    "write_through": "durability",
-    "bytes_per_ms": "rate_total_bytes",
-    "iops": "rate_total_operations",
-    "think_ms": "think_ns",
-    "zero_buffers": "payload_zero",
-    "buffer_bytes": "payload_pool_bytes",
-    "duration_s": "runtime_ns",
-    "warmup_s": "ramp_ns",
-    "cooldown_s": "cooldown_ns",
-    "seed": "seed",
-    "affinity": "cpus",
-}
-"""For a field of a profile the section's field that it sets."""
 
 
 def _positions(span: TimeSpan, target: TargetParameters) -> dict[str, Where]:

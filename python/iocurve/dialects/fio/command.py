@@ -21,7 +21,7 @@ from iocurve.dialects.fio.read.combine import MAX_LOG_RECORDS
 from iocurve.dialects.fio.read.parse import Parsed, RawSection, Setting, Surroundings, commands, parse
 from iocurve.engine.outcome import Live
 from iocurve.engine.plan import Plan
-from iocurve.foundation.errors import Diagnostic, DialectError, PlanError, TargetError, in_order
+from iocurve.foundation.errors import Diagnostic, DialectError, PlanError, TargetError, Where, in_order
 from iocurve.foundation.units import SECOND_NS
 from iocurve.job.disk_mounts import DiskMount, put_on_disks
 from iocurve.job.explain import explain
@@ -182,18 +182,16 @@ class _Settings(msgspec.Struct):
     disks: list[DiskMount] = msgspec.field(default_factory=list)
     notes: list[PlanNote] = msgspec.field(default_factory=list)
     errors: list[Diagnostic] = msgspec.field(default_factory=list)
+    where: Where | None = None
+    """The option that is applied."""
 
     def apply(self, command: Setting) -> None:
         """Applies one option of the command line."""
         name, value = command.name, command.value or ""
+        self.where = command.where
         if name in _EFFECTS:
             try:
                 _EFFECTS[name](self, value)
-            except ValueError as error:
-                self.errors.append(Diagnostic(str(error), command.where))
-        elif name == "disk":
-            try:
-                self.disks.append(DiskMount.of(value, command.where))
             except ValueError as error:
                 self.errors.append(Diagnostic(str(error), command.where))
         elif name in _NO_EFFECT:
@@ -317,6 +315,7 @@ _EFFECTS: dict[str, Callable[[_Settings, str], None]] = {
     "out": _sets("out", _path("--out needs a directory name")),
     "aux-path": _sets("state_directory", _path("--aux-path needs a directory name")),
     "client": _Settings.add_clients,
+    "disk": lambda settings, value: settings.disks.append(DiskMount.of(value, settings.where)),
     "on": _sets("cluster_address", _cluster),
     "output": _sets("path", _path("--output needs a file name")),
     "output-format": _sets("formats", _formats),

@@ -86,7 +86,19 @@ def flags() -> Iterator[tuple[type[Profile | TimeSpan | TargetParameters], str, 
 
 
 @dataclass
-class TargetParameters:
+class Positioned:
+    """What knows where its fields are set."""
+
+    positions: dict[str, Where] = dataclasses.field(default_factory=dict, compare=False, kw_only=True)
+    """Positions of the fields that are set in the text."""
+
+    def where(self, *fields: str) -> Where | None:
+        """Position of the first of these fields that is set in the text."""
+        return next((self.positions[name] for name in fields if name in self.positions), None)
+
+
+@dataclass
+class TargetParameters(Positioned):
     """A file or device, and the load on it."""
 
     path: str = field("", "Path", xml_text.text)
@@ -188,8 +200,6 @@ class TargetParameters:
     weight: int = field(1, "Weight")
     thread_weights: tuple[tuple[int, int], ...] = ()
     """Threads of the pool that use this target, with weights; weight 0 is the target's."""
-    positions: dict[str, Where] = dataclasses.field(default_factory=dict, compare=False)
-    """Positions of the fields that are set in the text."""
 
     @property
     def step_bytes(self) -> int:
@@ -210,13 +220,9 @@ class TargetParameters:
             length = 100 - start if kind == "Percent" and start < 100 else 0
             self.spans += (values.Span(100 - used, start, length),)
 
-    def where(self, *fields: str) -> Where | None:
-        """Position of the first of these fields that is set in the text."""
-        return next((self.positions[name] for name in fields if name in self.positions), None)
-
 
 @dataclass
-class TimeSpan:
+class TimeSpan(Positioned):
     """A run: warm up time, measured time and cool down time."""
 
     completion_routines: bool = field(
@@ -257,20 +263,15 @@ class TimeSpan:
     affinity: tuple[tuple[int, int], ...] = ()
     """Pairs of processor group and processor; threads are bound to them round robin."""
     targets: list[TargetParameters] = dataclasses.field(default_factory=list)
-    positions: dict[str, Where] = dataclasses.field(default_factory=dict, compare=False)
 
     @property
     def shares_requests(self) -> bool:
         """True if -O applies: the threads of a pool share their queue depth over all targets."""
         return bool(self.threads and self.requests)
 
-    def where(self, *fields: str) -> Where | None:
-        """Position of the first of these fields that is set in the text."""
-        return next((self.positions[name] for name in fields if name in self.positions), None)
-
 
 @dataclass
-class Profile:
+class Profile(Positioned):
     """All parameters of one DiskSpd call."""
 
     progress: int = field(0, "Progress", flag=Flag("P", values.progress, "print progress (stderr always has it)"))
@@ -291,4 +292,3 @@ class Profile:
     """Kernel events to trace, by their XML names."""
     time_spans: list[TimeSpan] = dataclasses.field(default_factory=list)
     command_line: str = dataclasses.field(default="", compare=False)
-    positions: dict[str, Where] = dataclasses.field(default_factory=dict, compare=False)

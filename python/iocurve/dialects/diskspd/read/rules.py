@@ -212,16 +212,16 @@ def _all(profile: Profile) -> Iterator[PlanNote]:
 def _of_profile(profile: Profile) -> Iterator[PlanNote]:
     if profile.progress:
         text = f"-P{profile.progress}: progress appears on stderr every second, not as dots per number of operations"
-        yield PlanNote("progress", text, profile.positions.get("progress"))
+        yield PlanNote("progress", text, profile.where("progress"))
     if profile.verbose_stats:
         text = "-vs has no effect: wait statistics belong to Windows' completion ports"
-        yield PlanNote("no_effect", text, profile.positions.get("verbose_stats"))
+        yield PlanNote("no_effect", text, profile.where("verbose_stats"))
     if profile.experiment_flags:
         text = f"-:{profile.experiment_flags} has no effect: iocurve has none of DiskSpd's experiments"
-        yield PlanNote("no_effect", text, profile.positions.get("experiment_flags"))
+        yield PlanNote("no_effect", text, profile.where("experiment_flags"))
     if profile.precreate_files and len(profile.time_spans) > 1:
         text = "<PrecreateFiles>: each time span creates its files just before it runs"
-        yield PlanNote("precreate", text, profile.positions.get("precreate_files"))
+        yield PlanNote("precreate", text, profile.where("precreate_files"))
 
 
 def _of_span(span: TimeSpan) -> Iterator[PlanNote]:
