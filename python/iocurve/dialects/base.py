@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, DialectError, PlanError, TargetError
-from iocurve.job.explain import explain
 from iocurve.job.model import Job, PlanNote
 from iocurve.job.resolve import Machine
 from iocurve.result.document import Axis, Result
@@ -238,22 +237,6 @@ class ParsedCommand(msgspec.Struct, frozen=True, kw_only=True):
         """Raises ``PlanError`` if a plan cannot run on this machine."""
         if self.obstacles:
             raise PlanError(self.obstacles)
-
-
-def explain_steps(
-    steps: Sequence[Step],
-    notes: Sequence[PlanNote],
-    obstacles: Sequence[Diagnostic],
-    machine: Machine,
-    worker: str,
-) -> str:
-    """Describes the plans in words, with notes and obstacles after the last. A dialect calls a ``worker`` so."""
-    plans = [plan for step in steps if (plan := step.plan({}))]
-    last = len(plans) - 1
-    return "\n".join(
-        explain(plan, notes if number == last else (), obstacles if number == last else (), machine, called=worker)
-        for number, plan in enumerate(plans)
-    )
 
 
 class Workplace(TypedDict, total=False):

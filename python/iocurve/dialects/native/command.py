@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Unpack
 
-from iocurve.dialects.base import Dialect, Needs, ParsedCommand, Step, TimedJob, Workplace, explain_steps
+from iocurve.dialects.base import Dialect, Needs, ParsedCommand, Step, TimedJob, Workplace
 from iocurve.dialects.native.keys import WORDS
 from iocurve.dialects.native.reader import read
 from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import Diagnostic, PlanError
-from iocurve.job.resolve import Resolution, ThisMachine, resolve
+from iocurve.job.explain import explain
+from iocurve.job.model import PlanNote
+from iocurve.job.resolve import Machine, Resolution, ThisMachine, resolve
 from iocurve.job.resolve.tree import layout
 from iocurve.result.turns import phase_names
 
@@ -52,8 +54,18 @@ def prepare(arguments: Sequence[str], **place: Unpack[Workplace]) -> ParsedComma
             directories=tuple(dict.fromkeys(name for each in resolutions for name in each.directories)),
             intervals=False,
         ),
-        explanation=lambda: explain_steps(steps, notes, obstacles, machine, WORDS.worker),
+        explanation=lambda: _explanation(
+            [plan for step in steps if (plan := step.plan({}))], notes, obstacles, machine
+        ),
     )
+
+
+def _explanation(
+    plans: Sequence[Plan], notes: Sequence[PlanNote], obstacles: Sequence[Diagnostic], machine: Machine
+) -> str:
+    """Describes the plans in words, with notes and obstacles after the last."""
+    texts = [explain(plan, (), (), machine, called=WORDS.worker) for plan in plans[:-1]]
+    return "\n".join([*texts, explain(plans[-1], notes, obstacles, machine, called=WORDS.worker)])
 
 
 def _step(plan: Plan, run: TimedJob | None = None) -> Step:

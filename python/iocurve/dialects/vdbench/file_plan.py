@@ -247,7 +247,7 @@ class FilePlans(msgspec.Struct, frozen=True):
         return bool(self.definitions.general.get("createanchors"))
 
     def _position(self, name: str) -> Where | None:
-        found = next((fwd for fwd in self.definitions.by_kind["fwd"] if fwd.name == name), None)
+        found = self._named("fwd", name)
         return found.where if found else None
 
     def _of_workload(self, run: Run, workload: Workload, tree: Tree, host: str, threads: int) -> model.Section:
