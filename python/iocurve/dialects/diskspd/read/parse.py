@@ -15,9 +15,9 @@ from iocurve.dialects.base import CLIENTS_MAX, DASHES, ClusterRequest, printable
 from iocurve.dialects.diskspd.read.options import OPTIONS, WITH_PROFILE, ProfileDraft
 from iocurve.dialects.diskspd.read.profile import Profile, TargetParameters, TimeSpan
 from iocurve.dialects.diskspd.read.profile_xml import read_profile
+from iocurve.dialects.diskspd.read.rules import Findings
 from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, Where
 from iocurve.job.disk_mounts import DiskMount
-from iocurve.job.model import PlanNote
 
 _WELL_FORMED = re.compile(
     r"\?|:\d+|a(g?\d+(,g?\d+)*|g)?|[bBcfT]\d+[kmgtb]?(:\d+[kmgtb]?)?|f[rst]+|[CdDFijIoOPtwWz]\d*|g\d+i?|h|l|L|n|N[vni]"
@@ -67,7 +67,7 @@ class TargetMapping(msgspec.Struct, frozen=True):
         return "/".join((self.goal.rstrip("/"), rest.replace("\\", "/").lstrip("/")))
 
 
-class ParsedFlags(msgspec.Struct):
+class ParsedFlags(Findings, kw_only=True):
     """A command line that was read."""
 
     profile: Profile
@@ -79,8 +79,6 @@ class ParsedFlags(msgspec.Struct):
     """--clients and --on (iocurve's own)."""
     mappings: list[TargetMapping] = msgspec.field(default_factory=list)
     """Values of --map-target (iocurve's own)."""
-    errors: list[Diagnostic] = msgspec.field(default_factory=list)
-    notes: list[PlanNote] = msgspec.field(default_factory=list)
 
 
 class _Argument(msgspec.Struct, frozen=True):
@@ -116,7 +114,7 @@ class _Argument(msgspec.Struct, frozen=True):
 
 def parse(arguments: Sequence[str], directory: Path, fresh_seed: Callable[[], int]) -> ParsedFlags:
     """Reads a command line (without ``diskspd``); an XML profile's path starts from ``directory``."""
-    parsed = ParsedFlags(Profile(command_line=" ".join(("diskspd", *typed(arguments)))))
+    parsed = ParsedFlags(profile=Profile(command_line=" ".join(("diskspd", *typed(arguments)))))
     words = [
         _Argument(text, Where(COMMAND_LINE, number, option=text)) for number, text in enumerate(arguments, start=1)
     ]

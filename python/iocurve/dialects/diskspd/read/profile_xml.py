@@ -10,25 +10,21 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from iocurve.dialects.diskspd.read import xml_text
 from iocurve.dialects.diskspd.read.options import ETW_EVENTS
 from iocurve.dialects.diskspd.read.profile import TEMPLATE_PREFIX, Profile, TargetParameters, TimeSpan, elements
+from iocurve.dialects.diskspd.read.rules import Findings
 from iocurve.dialects.diskspd.read.values import U32_MAX, U64_MAX, Span
 from iocurve.dialects.diskspd.read.xml_text import Convert, Node, XmlLines, boolean, number, whole, word
-from iocurve.foundation.errors import Diagnostic, DialectError, nearest
-from iocurve.job.model import PlanNote
+from iocurve.foundation.errors import DialectError, nearest
 
 _TEMPLATE = re.compile(r"[1-9]\d{0,8}", re.ASCII)
 
 
-class ParsedProfile(msgspec.Struct):
+class ParsedProfile(Findings, kw_only=True):
     """A profile with its errors and notes."""
 
     profile: Profile
-    errors: list[Diagnostic] = msgspec.field(default_factory=list)
-    notes: list[PlanNote] = msgspec.field(default_factory=list)
 
 
 def read_profile(path: Path, replacements: Sequence[str]) -> ParsedProfile:
@@ -45,7 +41,7 @@ def read_profile(path: Path, replacements: Sequence[str]) -> ParsedProfile:
 
 class _ProfileReader:
     def __init__(self, replacements: Sequence[str]) -> None:
-        self.parsed = ParsedProfile(Profile())
+        self.parsed = ParsedProfile(profile=Profile())
         self._replacements = list(replacements)
         self._replaced: set[int] = set()
 
@@ -58,7 +54,7 @@ class _ProfileReader:
         for place, path in enumerate(self._replacements, start=1):
             if place not in self._replaced:
                 text = f"{path}: the profile has no template {TEMPLATE_PREFIX}{place} to replace"
-                self.parsed.errors.append(Diagnostic(text, root.where))
+                self.parsed.error(text, root.where)
 
     def replace_template(self, node: Node, target: TargetParameters) -> None:
         if not target.path.startswith(TEMPLATE_PREFIX):
@@ -132,7 +128,7 @@ class _ProfileReader:
         self.error(node, f"unknown element <{node.name}>", f"Did you mean <{close}>?" if close else None)
 
     def error(self, node: Node, text: str, hint: str | None = None) -> None:
-        self.parsed.errors.append(Diagnostic(text, node.where, hint))
+        self.parsed.error(text, node.where, hint)
 
 
 # -- elements that belong to several fields, or contain others ---------------------------------------------------------
@@ -145,7 +141,7 @@ def _read_events(reader: _ProfileReader, node: Node, profile: Profile) -> None:
         if value is not None:
             profile.etw[child.name] = value
     text = "event tracing (ETW) exists only on Windows: nothing is traced"
-    reader.parsed.notes.append(PlanNote("windows_only", text, node.where, "warning"))
+    reader.parsed.note("windows_only", text, node.where, "warning")
 
 
 def _write_events(xml: XmlLines, profile: Profile) -> None:
@@ -172,7 +168,7 @@ def _write_time_spans(xml: XmlLines, profile: Profile) -> None:
 def _read_group_affinity(reader: _ProfileReader, node: Node, _span: TimeSpan) -> None:
     if reader.convert(boolean, node) is not None:
         text = "<GroupAffinity> has no effect, as in DiskSpd: on Linux all processors are in one group"
-        reader.parsed.notes.append(PlanNote("no_effect", text, node.where))
+        reader.parsed.note("no_effect", text, node.where)
 
 
 def _read_affinity(reader: _ProfileReader, node: Node, span: TimeSpan) -> None:
