@@ -87,7 +87,7 @@ def flags() -> Iterator[tuple[type[Profile | TimeSpan | TargetParameters], str, 
 
 @dataclass
 class Positioned:
-    """What knows where its fields are set."""
+    """A part of a profile, with the positions of its fields."""
 
     positions: dict[str, Where] = dataclasses.field(default_factory=dict, compare=False, kw_only=True)
     """Positions of the fields that are set in the text."""
