@@ -32,5 +32,8 @@ class HeldMachine:
     def user(self) -> tuple[int, int]:
         return 1000, 1001
 
+    def has_io_uring(self) -> bool:
+        return True
+
     def fresh_seed(self) -> int:
         return self.seed

@@ -1,9 +1,10 @@
-"""Volume and client on older kernels: ``openat2`` came with Linux 5.6, ``epoll_pwait2`` with 5.11."""
+"""Volume and clients on older kernels: io_uring came with 5.1, ``openat2`` with 5.6, ``epoll_pwait2`` with 5.11."""
 
 from __future__ import annotations
 
 import json
 import platform
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from bench.servers import IOCURVE, volume
 
-OPENAT2, EPOLL_PWAIT2 = 437, 441
+IO_URING_SETUP, OPENAT2, EPOLL_PWAIT2 = 425, 437, 441
 
 WITHOUT_SYSTEM_CALL = """
 import ctypes, errno, os, struct, sys
@@ -39,9 +40,10 @@ os.execv(sys.argv[2], sys.argv[2:])
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter is for x86-64")]
 
 
-def without(system_call: int) -> tuple[str, ...]:
-    """Begins a command for which the system call does not exist."""
-    return (sys.executable, "-c", WITHOUT_SYSTEM_CALL, str(system_call))
+def without(*system_calls: int) -> tuple[str, ...]:
+    """Begins a command for which the system calls do not exist."""
+    each = ((sys.executable, "-c", WITHOUT_SYSTEM_CALL, str(system_call)) for system_call in system_calls)
+    return tuple(word for words in each for word in words)
 
 
 @pytest.mark.parametrize("version", ["3", "4.1"])
@@ -63,3 +65,33 @@ def test_a_directory_is_not_served_where_nothing_can_be_opened_below_it(tmp_path
         volume("--unlimited", "--store", str(tmp_path), prefix=without(OPENAT2)),
     ):
         pass
+
+
+LOCAL_JOB = ("--rw=randwrite", "--bs=4k", "--size=1m", "--verify=crc32c", "--do_verify=1", "--output-format=json")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "run job.toml --json",
+        "envelope there --quick --rw randread --iodepth 1 --size 4MiB --no-confirm --json",
+        "knee there --iodepth-max 2 --runtime 200ms --size 4MiB --json",
+    ],
+)
+def test_a_load_that_names_no_engine_runs_without_io_uring(tmp_path: Path, line: str) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "job.toml").write_text('[[job]]\npaths = ["data"]\nsize = "1MiB"\nwrites = true\ntime_based = false\n')
+    command = [*without(IO_URING_SETUP, OPENAT2, EPOLL_PWAIT2), str(IOCURVE), *line.split()]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert found["state"] == "finished"
+    assert set(re.findall(r'"kind": ?"(aio|uring)"', ran.stdout)) == {"aio"}
+
+
+def test_a_job_that_names_io_uring_is_refused_where_it_is_missing(tmp_path: Path) -> None:
+    command = [*without(IO_URING_SETUP), str(IOCURVE), "fio", "--name=job", "--ioengine=io_uring", *LOCAL_JOB]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+    assert ran.returncode == 1
+    assert "this kernel has no io_uring (or a seccomp filter hides it)" in ran.stderr
+    assert "--ioengine=libaio" in ran.stderr

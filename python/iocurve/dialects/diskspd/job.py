@@ -318,7 +318,7 @@ def _size(part: _ThreadSet) -> dict[str, Any]:
 
 def _engine(found: ResolvedTarget) -> dict[str, Any]:
     target = found.target
-    engine: EngineName = "nfs" if found.nfs_url else "mmap" if target.memory_mapped else "uring"
+    engine: EngineName | None = "nfs" if found.nfs_url else "mmap" if target.memory_mapped else None
     fields: dict[str, Any] = {
         "engine": engine,
         "direct": target.cache != "cached",

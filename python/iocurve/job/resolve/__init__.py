@@ -173,7 +173,7 @@ class _Resolver:
             job=section.name or self.job.name,
             jobnum=section.first_jobnum + jobnum,
             report_group=0,
-            engine=planned_engine(section, nfs_url, self.machine.user()),
+            engine=planned_engine(section, nfs_url, self.machine),
             disk=disk.plan(self.directory) if disk else None,
             files=files,
             file_select=section.files.file_select,

@@ -9,6 +9,7 @@ from iocurve.foundation.errors import Diagnostic, DialectError
 from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import Section
 from iocurve.job.resolve.checks import Diagnostics
+from iocurve.job.resolve.machine import Machine
 from iocurve.job.resolve.tree import WHOLE_FILES
 from iocurve.targets.disk import DiskSpec, parse_disk
 from iocurve.targets.nfs_url import NfsUrl, parse_nfs_url, parse_nfs_urls
@@ -61,10 +62,10 @@ def disk_of(section: Section, diagnostics: Diagnostics) -> DiskSpec | None:
         return None
 
 
-def planned_engine(section: Section, url: NfsUrl | None, user: tuple[int, int]) -> planned.EnginePlan:
-    """The engine of a section's workers; ``user`` is the AUTH_SYS user and group for an NFS server."""
+def planned_engine(section: Section, url: NfsUrl | None, machine: Machine) -> planned.EnginePlan:
+    """The engine of a section's workers; AIO where the machine refuses io_uring and the job names no engine."""
     if url is not None:
-        return planned.NfsEngine(mount=_mount(section, url, user))
+        return planned.NfsEngine(mount=_mount(section, url, machine.user()))
     if section.target.engine == "null":
         return planned.NullEngine()
     how = planned.FileOpen(
@@ -77,9 +78,12 @@ def planned_engine(section: Section, url: NfsUrl | None, user: tuple[int, int]) 
         how = planned.FileOpen(direct=False, durability="none", invalidate=False)
     if section.target.space_call:
         return planned.SpaceEngine(open=how, call=section.target.space_call)
-    if section.target.engine == "aio":
+    engine = section.target.engine
+    if engine == "uring" and "engine" not in section.given and not machine.has_io_uring():
+        engine = "aio"
+    if engine == "aio":
         return planned.AioEngine(open=how)
-    if section.target.engine == "uring":
+    if engine == "uring":
         return planned.UringEngine(open=how)
     return planned.MmapEngine(open=how) if section.target.engine == "mmap" else planned.SyncEngine(open=how)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+from functools import cache
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -39,6 +41,9 @@ class Machine(Protocol):
 
     def user(self) -> tuple[int, int]:
         """User and group for NFS servers (AUTH_SYS)."""
+
+    def has_io_uring(self) -> bool:
+        """True unless the kernel or a seccomp filter refuses io_uring."""
 
     def fresh_seed(self) -> int:
         """A new seed of 64 bits, different in every run."""
@@ -76,9 +81,27 @@ class ThisMachine:
         """User and group of this process."""
         return os.getuid(), os.getgid()
 
+    def has_io_uring(self) -> bool:
+        """Asks the kernel, by a call whose arguments it refuses where it has io_uring."""
+        return _has_io_uring()
+
     def fresh_seed(self) -> int:
         """A seed from the operating system."""
         return int.from_bytes(os.urandom(8))
+
+
+IO_URING_SETUP = 425
+"""The system call's number on every architecture."""
+
+
+@cache
+def _has_io_uring() -> bool:
+    # Loaded here: most jobs of other tools name their engine.
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.syscall(ctypes.c_long(IO_URING_SETUP), ctypes.c_long(0), None)
+    return ctypes.get_errno() not in (errno.ENOSYS, errno.EPERM, errno.EACCES)
 
 
 def _device_bytes(path: str) -> int:
