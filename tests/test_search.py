@@ -487,7 +487,8 @@ def test_what_the_interval_of_a_short_point_cannot_know_is_told() -> None:
     assert length_remarks(points) == ()
     (remark,) = length_remarks([point.replace(length_chosen_by=20) for point in points])
     shortest = min(point.summary().window_ns for point in points)
-    assert f"the shortest here after {format_duration(shortest)}: an interval may be too narrow" in remark
+    assert f"the shortest here after {format_duration(shortest)}: stalls and drops that come less often than" in remark
+    assert f"every {format_duration(round(shortest / 3))} may be in no interval" in remark
     assert f"longer than about {format_duration(shortest // 4)};" in remark
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from bench.truth.families import differs_in_turns, sine
 from bench.truth.simulated import SHAPES, TurnNoise, capped_gain_coverage, gain_coverage, gain_verdicts
 from data import synthetic
 from goldens import cases, matches, present
@@ -83,7 +86,9 @@ def carried_out(
     earlier: Result | None = None,
     after: Callable[[Point], Point] = lambda point: point,
     kept: list[Result] | None = None,
+    by_point: Sequence[Sequence[int]] = (),
 ) -> Result:
+    """``by_point`` has the rates of each point, in the order of its turns."""
     monkeypatch.setattr(local, "measure", runs.measure)
     seeds = iter(range(100, 1000))
 
@@ -97,6 +102,10 @@ def carried_out(
 
     points = earlier.points if earlier else ()
     campaign = Campaign(synthetic.result([]), NoView(), keep, order=names, earlier=points)
+    if by_point:
+        iterators = [iter(rates) for rates in by_point]
+        places = turn_places(len(names), rounds, f"{campaign.order_seed} {names}")
+        runs.ends = [done(next(iterators[place.member])) for place in places]
     group = [
         Measurement(PLAN, "family", name=name, plan_again=again, repeats_max=3, after=after, axes={"nconnect": number})
         for number, name in enumerate(names)
@@ -108,9 +117,35 @@ def carried_out(
 
 
 def test_points_take_turns_forwards_and_backwards() -> None:
-    assert "".join("AB"[place.member] for place in turn_places(2, 4)) == "ABBAABBA"
-    assert "".join("ABC"[place.member] for place in turn_places(3, 3)) == "ABCCBAABC"
-    assert [place.order for place in turn_places(3, 2)] == [1, 2, 3, 4, 5, 6]
+    assert "".join("ABC"[place.member] for place in turn_places(3, 2, "a seed")) == "ABCCBA"
+    assert [place.order for place in turn_places(3, 2, "a seed")] == [1, 2, 3, 4, 5, 6]
+    assert turn_places(2, 9, "a seed") == turn_places(2, 9, "a seed")
+
+
+@pytest.mark.parametrize("rounds", [3, 4, 5, 6, 10])
+def test_the_rounds_that_run_backwards_are_drawn_and_follow_no_rhythm(rounds: int) -> None:
+    """Two points in turns are A B or B A in each round."""
+    drawn = set()
+    for seed in range(50):
+        members = [place.member for place in turn_places(2, rounds, str(seed))]
+        assert all({first, second} == {0, 1} for first, second in zip(members[::2], members[1::2], strict=True))
+        drawn.add(tuple(members[::2]))
+    assert len(drawn) >= 6, "they are drawn"
+    for firsts in drawn:
+        assert 0 < sum(firsts[:5]) < min(rounds, 5), "a steady drift favours neither, however early the turns end"
+        alternates = all(one != other for one, other in pairwise(firsts[:5]))
+        assert rounds == 3 or not alternates, "a target that swings with a period of four turns favours neither"
+
+
+@pytest.mark.parametrize("period", [40, 80, 160])
+def test_a_rhythm_of_the_target_favours_neither_of_two_points(period: int) -> None:
+    """With A B B A A B B A, 57 of 100 targets with a period of four turns, of 20 values each, were called different."""
+    different = 0
+    for run in range(60):
+        values, _ = sine(np.random.default_rng(run), 200, period=period, gap=0.2)
+        different += differs_in_turns(values, str(run))
+    # 6 % of 60 are 3.6, with a standard error of 1.8.
+    assert different <= 8
 
 
 def test_the_turns_of_a_point_are_merged_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -444,7 +479,7 @@ def test_a_turn_without_operations_counts() -> None:
 
 
 def test_a_turn_without_operations_is_in_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = carried_out(monkeypatch, Runs(*map(done, (100, 200, 200, 100, 100, 0, 200, 100))), 4)
+    result = carried_out(monkeypatch, Runs(), 4, by_point=([100] * 4, [200, 200, 0, 200]))
     record = result.to_records()[1]
     matches("measure#turn without operations", (record["gain_verdict"], record["gain_verdict_text"]))
     (gain,) = filter(None, map(read(result).gain_text, result.points))
@@ -452,15 +487,14 @@ def test_a_turn_without_operations_is_in_the_result(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_point_without_any_operations_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    rates = (100, 0, 0, 100) * 3
-    result = carried_out(monkeypatch, Runs(*map(done, rates)), 6)
+    result = carried_out(monkeypatch, Runs(), 6, by_point=([100] * 6, [0] * 6))
     assert read(result).gain_text(result.points[1]) == "0.00 × [0.00, 0.00], slower: 6 of 6 turns had no operations"
-    result = carried_out(monkeypatch, Runs(*map(done, (100 - rate for rate in rates))), 6)
+    result = carried_out(monkeypatch, Runs(), 6, by_point=([0] * 6, [100] * 6))
     assert read(result).gain_text(result.points[1]) == "cannot tell: a had no operations"
 
 
 def test_the_gain_of_two_points_is_that_of_their_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = carried_out(monkeypatch, Runs(*map(done, (100, 200, 200, 100, 100, 200, 200, 100))), 4)
+    result = carried_out(monkeypatch, Runs(), 4, by_point=([100] * 4, [200] * 4))
     base, point = result.points
     gain = present(point.gain_over(base))
     # The turns are equal: what is left is an operation more or less in each of 100 and of 200.

@@ -42,6 +42,7 @@ SECTIONS = {
     "intervals": Section(conclusions.intervals),
     "stopping": Section(conclusions.stopping, conclusions.STOPPING_COLUMNS),
     "families": Section(families.scored, families.COLUMNS),
+    "sampled": Section(families.sampled),
     "gains": Section(conclusions.gains),
     "compared": Section(comparisons.compared),
     "steps": Section(conclusions.steps),
@@ -61,6 +62,7 @@ LONGEST_FIRST = (
     "histories",
     "stopping",
     "intervals",
+    "sampled",
     "gains",
     "law",
 )

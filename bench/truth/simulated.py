@@ -25,6 +25,8 @@ from iocurve.result.stats import Estimate, judged_mean, sample_mean
 
 MEAN = 1000.0
 """True mean of all series."""
+ORDERS = 50
+"""Orders of turns that are drawn for each number of points and rounds."""
 
 
 def autoregressive(
@@ -133,7 +135,7 @@ SHAPES = ("normal", "heavy tails", "dropouts", "skewed")
 
 def turns_ratio(members: int, rounds: int, truth: float, noise: TurnNoise, chance: random.Random) -> RateRatio:
     """The ratio of the last point to the first, where points take turns."""
-    places = turn_places(members, rounds)
+    places = turn_places(members, rounds, str(chance.randrange(ORDERS)))
     rates: tuple[dict[int, tuple[float, int]], ...] = ({}, {})
     for place, rate in zip(places, noise.rates(chance, len(places)), strict=True):
         if place.member in (0, members - 1):

@@ -32,6 +32,9 @@ import msgspec
 from iocurve.result.stats import robust_deviation
 
 CORRELATIONS = (0.0, 0.2, 0.4, 0.55, 0.7, 0.8, 0.87, 0.92, 0.95)
+CORRELATION_LONG, LONG = 0.98, 400
+"""In a series of more than ``LONG`` values, noise of this correlation looks like levels, too; a shorter one would not
+tell it from a drift."""
 LIKELIHOOD_RATIO_MIN = 19.0
 """Twice the logarithm of the likelihood ratio beyond which a change is real, against strongly correlated noise."""
 UNCORRELATED_LESS = 3.0
@@ -121,7 +124,8 @@ def level_change(values: Sequence[float]) -> LevelStep | Drift | None:
 
 def _significant(values: Sequence[float]) -> _Fit | None:
     """The change that explains the series best, if one level does not explain it."""
-    whitened = [_Whitened(values, correlation) for correlation in CORRELATIONS]
+    correlations = (*CORRELATIONS, CORRELATION_LONG) if len(values) > LONG else CORRELATIONS
+    whitened = [_Whitened(values, correlation) for correlation in correlations]
     least = max(2 * one.likelihood(0.0) + _ratio_min(one.correlation) for one in whitened)
     step = max((one.step() for one in whitened), key=lambda fit: fit.likelihood)
     drift = max((one.drift() for one in whitened), key=lambda fit: fit.likelihood)

@@ -369,7 +369,7 @@ def ab(
     overwrite: bool = False,
     **load: Unpack[LoadOptions],
 ) -> Result:
-    """Runs two command lines (``"fio a.fio"``), or one load on two ``targets``, in turns A B B A …, as ``iocurve ab``.
+    """Runs two command lines (``"fio a.fio"``), or one load on two ``targets``, in turns, as ``iocurve ab``.
 
     ``compare(result)`` compares them by their turns. Each runs ``runs`` times, 1 to 100, at least 3 for an interval, by
     default 5 to 20 times, until a difference of half the margin would be seen in 8 of 10 comparisons. A run that others

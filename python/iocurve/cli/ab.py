@@ -77,7 +77,7 @@ def ab(
     output: ComparisonOutput = OUTPUT,
     metrics: MetricsAddress | None = None,
 ) -> int:
-    """Measure two targets, or run two commands, interleaved A B B A …, and compare them.
+    """Measure two targets, or run two commands, interleaved A B B A B A …, and compare them.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""``iocurve ab``: measures two targets, or runs two command lines, in turns A B B A …"""
+"""``iocurve ab``: measures two targets, or runs two command lines, in turns A B B A B A …"""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ class _Turns(msgspec.Struct):
         titles = [_titles(command, label) for command, label in zip(self.members, LABELS, strict=True)]
         pairs = dict(zip(titles[0], zip(*titles, strict=True), strict=True))
         pairs |= dict(zip(titles[1], zip(*titles, strict=True), strict=True))
-        for place in turn_places(len(self.members), self.rounds):
+        for place in turn_places(len(self.members), self.rounds, self.campaign.order_seed):
             if self.runs is None and place.starts_round and enough_runs(self.campaign.result, place.round - 1):
                 self.campaign.end_turns(points.values())
                 return

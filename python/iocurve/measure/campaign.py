@@ -6,11 +6,12 @@ body calls ``Campaign.measure``; everything that can happen to a run is handled 
 
 from __future__ import annotations
 
+import random
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from time import monotonic
 
@@ -42,7 +43,7 @@ from iocurve.result.document import (
     SearchFacts,
     TargetFacts,
 )
-from iocurve.result.paired import MARGIN
+from iocurve.result.paired import MARGIN, PAIRS_MIN
 from iocurve.result.stalls import disturbance, severity, starved_volume
 from iocurve.result.turns import phases_of
 
@@ -239,7 +240,7 @@ class Campaign:
         return self.result.replace(search=search).ended(state, "; ".join(reasons) or None)
 
     def take_turns(self, group: Sequence[Measurement], rounds: int, enough: EnoughTurns = every_turn) -> None:
-        """Measures points that are compared in turns: A B B A …, for three A B C C B A …, and keeps each turn.
+        """Measures points that are compared in turns: A B B A B A …, for three A B C C B A …, and keeps each turn.
 
         ``enough`` says after each round whether further ones are needed; there are ``rounds`` at most.
         Turns and points that an earlier run finished are reused. A point of which a turn fails has no more turns; the
@@ -248,7 +249,7 @@ class Campaign:
         names = tuple(one.title for one in group)
         waiting = [one for one in group if self._finished_earlier(one) is None]
         points = {one.title: self._begun_earlier(one) for one in waiting}
-        for place in turn_places(len(waiting), rounds):
+        for place in turn_places(len(waiting), rounds, f"{self.order_seed} {names}"):
             if place.starts_round and enough(self.result, place.round - 1):
                 break
             one = waiting[place.member]
@@ -268,6 +269,11 @@ class Campaign:
         for point in points:
             if point.outcome.state == "interrupted":
                 self._amended(turns.in_state(point, "finished"), point)
+
+    @property
+    def order_seed(self) -> str:
+        """Draws the order of turns; a run that is resumed has the one of the earlier run."""
+        return self.result.scenario.tag if self.result.scenario else self.result.created.isoformat()
 
     def take_turn(
         self, one: Measurement, before: Point | None, place: TurnPlace, rounds: int, names: tuple[str, ...]
@@ -616,14 +622,36 @@ class TurnPlace(msgspec.Struct, frozen=True):
     starts_round: bool
 
 
-def turn_places(members: int, rounds: int) -> list[TurnPlace]:
-    """The order of turns: every other round runs backwards, so that a steady drift favours no point."""
-    orders = [range(members) if number % 2 == 0 else reversed(range(members)) for number in range(rounds)]
-    flat = [(number, member) for number, order in enumerate(orders, 1) for member in order]
+BLOCK = 5
+"""Rounds whose order is drawn together, so that both orders occur however early the turns end."""
+
+
+def turn_places(members: int, rounds: int, seed: str) -> list[TurnPlace]:
+    """The order of turns: some rounds run backwards, so that a steady drift favours no point; ``seed`` draws which.
+
+    If every other round did, a target whose rate swings with a period of four turns would favour one point in all
+    rounds (randomised blocks: R. A. Fisher, "The Design of Experiments", Oliver & Boyd 1935).
+    """
+    chance, order_of = random.Random(seed), (list(range(members)), list(reversed(range(members))))
+    backwards = [one for first in range(0, rounds, BLOCK) for one in _backwards(min(BLOCK, rounds - first), chance)]
+    flat = [(number, member) for number, one in enumerate(backwards, 1) for member in order_of[one]]
     return [
         TurnPlace(number, order, member, starts_round=(order - 1) % members == 0)
         for order, (number, member) in enumerate(flat, 1)
     ]
+
+
+def _backwards(rounds: int, chance: random.Random) -> list[bool]:
+    """Draws which rounds of a block run backwards: not all, not none, and not every other one.
+
+    Of one or two rounds the second does.
+    """
+    while rounds >= PAIRS_MIN:
+        drawn = [chance.random() < 0.5 for _ in range(rounds)]
+        alternates = rounds > PAIRS_MIN and all(one != other for one, other in pairwise(drawn))
+        if 0 < sum(drawn) < rounds and not alternates:
+            return drawn
+    return [number % 2 == 1 for number in range(rounds)]
 
 
 def _plan_again(one: Measurement) -> Plan:

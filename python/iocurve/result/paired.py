@@ -1,6 +1,6 @@
 """The ratio of two rates that were measured in turns: its confidence interval and the verdict on it.
 
-Two points that take turns (A B B A …) have one pair of rates in each round. The logarithm of their ratio is the value,
+Points that take turns (A B B A B A …) have one pair of rates in each round. The logarithm of their ratio is the value,
 so that bounds are positive and the ratio of A to B is the inverse of that of B to A. The interval is Student's. From
 ``COVARIATE_PAIRS_MIN`` pairs on, which of the two ran first in its round is a covariate, so that a steady drift of the
 machine does not count as an error (the period effect of a crossover design: S. Senn, "Cross-over Trials in Clinical

@@ -48,6 +48,9 @@ DEPENDENT_FACTOR = 1.1
 too."""
 EVENTS_MIN = 5
 """Fewer rare events say little of how often they come: the mean of their number is known to a factor of two."""
+RAREST_SEEN = 1 / 3
+"""Of events that come at random every third of the time of a series, or more often, 95 of 100 series show one (the rule
+of three: J. A. Hanley, A. Lippman-Hand, "If nothing goes wrong, is everything all right?", JAMA 249, 1983)."""
 GAUSSIAN_MAD = 1.4826
 """Standard deviation of Gaussian noise, in median absolute deviations."""
 
@@ -148,11 +151,11 @@ def compared_half_width(values: Sequence[float], first: int, confidence: float) 
     rest = values[first:]
     if len(rest) < VALUES_MIN:
         return math.inf
-    interval = mean_interval(rest, 1 - confidence, long_memory=COMPARED_MEMORY)
+    interval = mean_interval(rest, 1 - confidence, is_compared=True)
     judged = interval.half_width * _judged_share(len(values), first, interval.effective)
     if not first:
         return judged
-    whole = mean_interval(values, 1 - confidence, long_memory=COMPARED_MEMORY)
+    whole = mean_interval(values, 1 - confidence, is_compared=True)
     return max(judged, whole.half_width) * _dependent_factor(len(values), whole.effective)
 
 
@@ -266,8 +269,11 @@ UNDECIDED = 0.9
 ORDERS = {0.1: 1.5, 0.2: 1.5, 0.3: 0.7, 0.4: 0.4, 0.48: 0.2}
 """Orders of differencing of the models with long memory (0.5 has no mean), and their weights relative to those of
 short memory."""
-COMPARED_MEMORY = 5.0
+COMPARED_MEMORY = 8.0
 """Factor on these weights where two runs are compared, set by simulation."""
+COMPARED_CHANCE_MIN = 0.02
+"""Models that are less probable are left out there: at the confidence of many comparisons at once, the tail of one that
+the series speaks against would decide."""
 STRONG_ORDER = 0.3
 """Orders of long memory that fewer than 95 % of the intervals hold."""
 WANDERS_MIN = 0.5
@@ -291,12 +297,12 @@ class MeanInterval(msgspec.Struct, frozen=True):
     (``docs/evidence/accuracy.md``)."""
 
 
-def mean_interval(values: Sequence[float], tail: float, *, long_memory: float = 1.0) -> MeanInterval:
+def mean_interval(values: Sequence[float], tail: float, *, is_compared: bool = False) -> MeanInterval:
     """The interval that leaves out ``tail`` of the probability. Needs at least three values.
 
-    ``long_memory`` is a factor on the weight of models with long memory.
+    ``is_compared`` makes it one for a comparison with another run (``compared_half_width``).
     """
-    found = _mixture_interval(values, tail, long_memory)
+    found = _mixture_interval(values, tail, is_compared=is_compared)
     if not found.half_width or math.isinf(found.half_width):
         return found
     wider, events = _with_events(values, tail, found.half_width)
@@ -305,7 +311,7 @@ def mean_interval(values: Sequence[float], tail: float, *, long_memory: float = 
     return MeanInterval(wider, max(1.0, found.effective * (found.half_width / wider) ** 2), events, found.wanders)
 
 
-def _mixture_interval(values: Sequence[float], tail: float, long_memory: float) -> MeanInterval:
+def _mixture_interval(values: Sequence[float], tail: float, *, is_compared: bool) -> MeanInterval:
     cells = _cells(values)
     powers = [coefficient**2 for coefficient in _cosines(cells)]
     total = math.fsum(powers)
@@ -313,7 +319,10 @@ def _mixture_interval(values: Sequence[float], tail: float, long_memory: float) 
         return MeanInterval(0.0, float(len(values)))
     table = _table(len(cells))
     spreads = [math.fsum(map(mul, powers, model.weights)) for model in table]
-    chances = _posterior(table, spreads, len(powers), math.log(long_memory))
+    chances = _posterior(table, spreads, len(powers), math.log(COMPARED_MEMORY) if is_compared else 0.0)
+    if is_compared:
+        probable = [chance if chance >= COMPARED_CHANCE_MIN else 0.0 for chance in chances]
+        chances = [chance / math.fsum(probable) for chance in probable]
     if math.fsum(chance for chance, model in zip(chances, table, strict=True) if model.is_strongest) > UNDECIDED:
         return MeanInterval(math.inf, 1.0)
     errors = [

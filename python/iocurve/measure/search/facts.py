@@ -10,7 +10,7 @@ from iocurve.foundation.units import format_duration, format_latency
 from iocurve.measure.search import ceiling, knee, usl
 from iocurve.measure.search.capacity import REPEAT, Range
 from iocurve.result.document import Finding, Interval, Point, SearchFacts
-from iocurve.result.stats import Estimate, scaled
+from iocurve.result.stats import RAREST_SEEN, Estimate, scaled
 
 BOUNDS = (
     "bounds hold whatever the form of the curve is, and allow for a standard deviation of "
@@ -125,15 +125,15 @@ def _machine_remarks(found: ceiling.Ceiling) -> list[str]:
 
 
 def length_remarks(points: Sequence[Point]) -> tuple[str, ...]:
-    """Remark on changes that the intervals of points that ended by their precision miss."""
+    """Remark on events and changes that points that ended by their precision did not see."""
     lengths = [point.summary().window_ns for point in points if point.length_chosen_by]
     if not lengths:
         return ()
-    shortest, unseen = (format_duration(round(min(lengths) * part)) for part in (1, UNSEEN))
+    shortest, rarest, unseen = (format_duration(round(min(lengths) * part)) for part in (1, RAREST_SEEN, UNSEEN))
     return (
-        f"points end when their rates are precise enough, the shortest here after {shortest}: an interval may be too "
-        f"narrow where the target stays faster or slower for longer than about {unseen}; a smaller --precision "
-        "measures longer",
+        f"points end when their rates are precise enough, the shortest here after {shortest}: stalls and drops that "
+        f"come less often than every {rarest} may be in no interval, and one may be too narrow where the target "
+        f"stays faster or slower for longer than about {unseen}; a smaller --precision measures longer",
     )
 
 
