@@ -256,7 +256,7 @@ class Turns:
     def compared(self, speed: float, seed: int) -> Comparison:
         """A point, compared with another that is ``speed`` times as fast."""
         chance = random.Random(f"{seed} {self}")
-        places = turn_places(2, self.rounds or RUNS_MAX, str(chance.randrange(ORDERS)))
+        places = turn_places(2, self.rounds or RUNS_MAX, str(seed % ORDERS))
         noise = TurnNoise.drawn(chance, "normal") if self.deviation is None else TurnNoise(deviation=self.deviation)
         drawn = [noise.rates(chance, len(places)) for _ in range(5)]
         turns: tuple[list[Turn], list[Turn]] = ([], [])
