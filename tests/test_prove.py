@@ -21,6 +21,7 @@ from iocurve.cli import commands
 from iocurve.cli.prove import PromiseOptions
 from iocurve.foundation.errors import DialectError
 from iocurve.foundation.units import GIB, KIB, MIB, MILLISECOND_NS, SECOND_NS, TIB, format_duration
+from iocurve.result.caps import Burst, Cap
 from iocurve.result.document import Point
 from iocurve.targets import target as targets
 
@@ -82,6 +83,8 @@ def judged(
     carries: float = 1e9,
     own_us: float = 10.0,
     others: Sequence[Promise] = (),
+    caps: tuple[Cap, ...] = (),
+    lasts: list[float] | None = None,
     **request: Any,
 ) -> JudgedPromise:
     """The verdict on a promise whose loads give these runs, on a client that carries a rate and has a latency."""
@@ -94,7 +97,9 @@ def judged(
         def closed_point(self, _: int) -> Point:
             return waiting.pop(0)
 
-        def for_time(self, _depth: int, _seconds: float) -> Point:
+        def for_time(self, _depth: int, seconds: float) -> Point:
+            if lasts is not None:
+                lasts.append(seconds)
             return waiting.pop(0)
 
     class PlayedProver(Prover):
@@ -113,7 +118,7 @@ def judged(
         **request,
     )
     campaign: Any = SimpleNamespace(result=synthetic.result([*runs]).replace(points=()))
-    opened: Any = SimpleNamespace(facts=VOLUME.replace(caps=()))
+    opened: Any = SimpleNamespace(facts=VOLUME.replace(caps=caps))
     return PlayedProver(asked, opened, campaign).judge(promise)
 
 
@@ -248,6 +253,21 @@ def test_a_sustained_promise_is_proven_over_the_credits(credits_s: int) -> None:
     found = judged(short, long, promise=CONTRACT_IOPS, sustained_s=2.0 * credits_s)
     assert (found.verdict, found.value, found.points) == ("failed", 1_000.0, ("run", "long"))
     assert f"it held for {format_duration(credits_s * SECOND_NS)} only, a burst" in found.why
+
+
+@pytest.mark.parametrize("credits_s", [60, 600, 3_600])
+def test_a_kind_that_is_known_to_burst_is_measured_beyond_its_credits(credits_s: int) -> None:
+    """Without --sustained: the service level beside the contract, or the target, states how long it bursts."""
+    burst = next(one for one in contract().promises if one.measure == "burst_s").replace(bound=float(credits_s))
+    lasts: list[float] = []
+    short, long = run(bursting(credits_s, 6)), run(bursting(credits_s, 2 * credits_s), "long")
+    found = judged(short, long, promise=CONTRACT_IOPS, others=[burst], lasts=lasts)
+    assert (found.verdict, found.value, lasts) == ("failed", 1_000.0, [1.75 * credits_s])
+    stated = Cap(scope="volume", quantity="iops", value=1_000, burst=Burst(iops=3_000, credits=2_000 * credits_s))
+    found = judged(short, long, promise=CONTRACT_IOPS, caps=(stated,), lasts=lasts)
+    assert (found.verdict, lasts[1]) == ("failed", 1.75 * credits_s)
+    never = judged(short, promise=CONTRACT_IOPS, others=[burst], sustained_s=0.0)
+    assert "holds for at least 6 s" in never.why
 
 
 def test_a_rate_that_is_sustained_passes() -> None:

@@ -61,6 +61,8 @@ BURST_LENGTH = 0.97
 """Part of the promised length that a burst must last: its first moments are not measured."""
 BURST_RUN = 1.15
 """A burst is measured for this multiple of its promised length, so that its end is seen."""
+SUSTAINED_RUN = 1.75
+"""A rate is measured for this multiple of a known burst: it has ended by the last third, which decides."""
 EFFORT = Effort(precision=0.015, shortest_ns=SECOND_NS, longest_ns=4 * SECOND_NS, repeats_max=0)
 LONGER = 3
 """Runs after the first are this much longer, and more precise."""
@@ -142,8 +144,9 @@ class ProofRequest(msgspec.Struct, frozen=True):
     tolerance: float
     burst_s: float
     """Longest time for which a burst is measured."""
-    sustained_s: float = 0.0
-    """Time for which a rate that is kept is measured again, to outlast a burst; 0: it is not."""
+    sustained_s: float | None = None
+    """Time for which a rate that is kept is measured again, to outlast a burst; 0: it is not. Default: as long as the
+    burst of a kind that is known to burst, and none of others."""
     network_bytes_per_s: int | None = None
     """Limit of this client's network, where it is known."""
     overwrite: bool = False
@@ -252,6 +255,8 @@ class Prover(msgspec.Struct):
     def _sustained(self, found: JudgedPromise, points: Sequence[Point], loads: Loads) -> JudgedPromise:
         """A rate that is kept may be that of a burst: it holds for the time in which it was seen, and no longer."""
         promise, seconds = found.promise, self.request.sustained_s
+        if seconds is None:
+            seconds = 0.0 if promise.knows_bursts else SUSTAINED_RUN * self._known_burst_s()
         if found.verdict != "passed":
             return found
         if seconds:
@@ -263,6 +268,13 @@ class Prover(msgspec.Struct):
             return self._hidden(found.replace(why=f"{found.why}, {held}"), points)
         why = f"{found.why}, {held}: a longer burst would look the same; --sustained 60m outlasts one"
         return found.replace(verdict="cannot_tell", why=why)
+
+    def _known_burst_s(self) -> float:
+        """The longest burst that the target or a service level among the promises states; 0 where none is known."""
+        stated = [one.bound for one in self.request.promised.promises if one.measure == "burst_s"]
+        bursts = [(cap.burst, cap.value) for cap in self.opened.facts.caps if cap.burst]
+        stated += [burst.credits / (burst.iops - base) for burst, base in bursts if burst.iops > base]
+        return max(stated, default=0.0)
 
     def _after_burst(self, found: JudgedPromise, point: Point) -> JudgedPromise:
         """Judges the rate by the last third of a long run, before which a burst would have ended."""

@@ -64,8 +64,9 @@ class PromiseOptions:
     burst_time: TimeNs = 120 * SECOND_NS
     """Longest time for which a burst is measured; a longer one cannot be told, unless it ends before."""
     sustained: TimeNs | None = None
-    """Measure each rate that is kept again for this long and judge its last third, to outlast a burst: 60m. Without it
-    the rate of a contract only "holds for at least" the time in which it was seen."""
+    """Measure each rate that is kept again for this long and judge its last third, to outlast a burst: 60m. Default:
+    1.75 times the burst of a target or service level that states one; of others the rate of a contract only "holds for
+    at least" the time in which it was seen. 0s: never."""
 
     def promised(self) -> Promised:
         """All promises. Raises ``DialectError``."""
@@ -143,7 +144,7 @@ def prove(
         size_bytes=size,
         tolerance=tolerance,
         burst_s=promised.burst_time / SECOND_NS,
-        sustained_s=(promised.sustained or 0) / SECOND_NS,
+        sustained_s=None if promised.sustained is None else promised.sustained / SECOND_NS,
         network_bytes_per_s=network,
         overwrite=files.overwrite,
     )
