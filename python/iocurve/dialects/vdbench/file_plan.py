@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from iocurve.dialects.vdbench.file_systems import FORMAT, FORMAT_TRANSFER, FileSystems, Tree, Workload
 from iocurve.dialects.vdbench.job import WORDS
 from iocurve.dialects.vdbench.output.table import MAXIMUM
-from iocurve.dialects.vdbench.planned import Planned, Share, requested_rate, starting, tolerated
+from iocurve.dialects.vdbench.planned import Planned, Share, requested_rate, saved_percent, starting, tolerated
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.read.file_values import Shares
 from iocurve.dialects.vdbench.read.values import Opening, opening
@@ -291,8 +291,8 @@ class FilePlans(msgspec.Struct, frozen=True):
             ),
             data=model.Data(
                 repeatable=False,
-                payload_compress_percent=_saved_percent(run.loops.compratio or general.get("compratio")),
-                payload_dedupe_percent=_saved_percent(general.get("dedupratio")),
+                payload_compress_percent=saved_percent(run.loops.compratio or general.get("compratio")),
+                payload_dedupe_percent=saved_percent(general.get("dedupratio")),
                 verify=self.validation.of_tree(tree) if self.validation else None,
             ),
             report=model.Reporting(report_as_one=True),
@@ -490,8 +490,3 @@ def _paced(section: model.Section, per_second: float, run: Run, *, number: int) 
         load=section.load.replace(tasks=work.replace(rate_group=number)),
         pace=section.pace.replace(rate_total_operations=rate, arrivals=run.arrivals_at),
     )
-
-
-def _saved_percent(ratio: Decimal | None) -> int:
-    """Per cent of the data that a ratio of compression or deduplication saves."""
-    return 0 if ratio is None or ratio <= 1 else round(100 * (1 - 1 / ratio))

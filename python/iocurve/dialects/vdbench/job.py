@@ -16,7 +16,7 @@ import msgspec
 
 from iocurve.dialects.vdbench.output.table import Cell
 from iocurve.dialects.vdbench.placements import Placement, Placer, StorageWorkload, skewed_shares, workload_shares
-from iocurve.dialects.vdbench.planned import requested_rate, tolerated
+from iocurve.dialects.vdbench.planned import requested_rate, saved_percent, tolerated
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.read.values import Opening, Rate, opening
 from iocurve.dialects.vdbench.region import Fields, OffsetRequest
@@ -426,14 +426,12 @@ def _run_notes(run: Run) -> Iterator[PlanNote]:
 
 
 def _payload(general: Definition, run: Run, storage: Storage) -> Fields:
-    compress = run.loops.compratio or Decimal(general.get("compratio", 1))
-    dedup = storage.dedup_ratio if storage.dedup_ratio > 1 else Decimal(general.get("dedupratio", 1))
-    fields = {}
-    if compress > 1:
-        fields["payload_compress_percent"] = round(100 * (1 - 1 / compress))
-    if dedup > 1:
-        fields["payload_dedupe_percent"] = round(100 * (1 - 1 / dedup))
-    return fields
+    dedup = storage.dedup_ratio if storage.dedup_ratio > 1 else general.get("dedupratio")
+    percents = {
+        "payload_compress_percent": saved_percent(run.loops.compratio or general.get("compratio")),
+        "payload_dedupe_percent": saved_percent(dedup),
+    }
+    return {name: percent for name, percent in percents.items() if percent}
 
 
 def _name(placement: Placement, topology: Topology) -> str:

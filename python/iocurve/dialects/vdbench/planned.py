@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 
 import msgspec
 
@@ -77,6 +78,11 @@ def starting(run: Run, rate: float | None) -> str:
     if run.curve_percent is not None and rate is None:
         requested = f"{run.curve_percent}% of the maximum"
     return f"Starting RD={run.name}; I/O rate: {requested}; {elapsed}; For loops: {run.loops_text}"
+
+
+def saved_percent(ratio: Decimal | None) -> int:
+    """Per cent of the data that a ratio of compression or deduplication saves."""
+    return 0 if ratio is None or ratio <= 1 else round(100 * (1 - 1 / ratio))
 
 
 def requested_rate(run: Run, rate: float | None) -> float:

@@ -121,6 +121,7 @@ class _Resolver:
             raise PlanError(list(dict.fromkeys(errors)))
         groups, numbers = _report_groups(sections)
         has_exit_groups = any(section.ending.ends_exit_group_only for section in sections)
+        # A zip whose first part is at its end takes nothing from the second.
         numbered = [
             [
                 worker.replace(report_group=number, exit_group=groups[number].number if has_exit_groups else 0)
