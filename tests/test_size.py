@@ -147,6 +147,14 @@ def test_a_configuration_is_judged_by_a_load(capsys: pytest.CaptureFixture[str])
     assert size(capsys, "--have", "anf-premium:4TiB")["verdict"] == ""
 
 
+def test_the_clients_of_a_volume_are_machines_of_its_cloud() -> None:
+    found = sizing.sized(demanded(iops=400_000, read_percent=100.0), kinds=("volume",))
+    names = [one.name for one in found.alternatives]
+    assert any(name.startswith("filestore") for name in names)
+    assert not found.clients_of.startswith("filestore")
+    assert all(one.vm.startswith("Standard_") for one in found.clients)
+
+
 def test_auto_qos_is_priced_by_its_pool(tmp_path: Path) -> None:
     path = tmp_path / "prices.toml"
     path.write_text("[prices.anf-premium]\ngib_month = 0.5\n")

@@ -81,7 +81,11 @@ def sized(
         found += disks(demand, vm)
     fitting = [prices.priced(one) if prices else one for one in found if isinstance(one, Alternative)]
     fitting.sort(key=lambda one: (one.month is None, one.month or 0.0, one.gib, one.count, one.name))
-    first = next((one for one in fitting if one.kind == "volume"), None)
+    levels = [one for one in fitting if one.kind == "volume"]
+    # Machines are known of some clouds only.
+    first = next(
+        (one for one in levels if published.machines_of(profiles.load(one.name).cloud)), next(iter(levels), None)
+    )
     of_volume = _clients_of(first, demand, vm, clients, nconnect) if first else []
     count = of_volume[0].count if of_volume else clients or 1
     each = of_volume[0].nconnect if of_volume else nconnect or 1
@@ -103,7 +107,7 @@ def _clients_of(
     assert profile.quota is not None
     # The limits of connections are the same at every size.
     limits = profile_limits.resolve(one.name, profile.quota.at_least_gib << 30)
-    sizes = [vm] if vm else list(published.vms())
+    sizes = [vm] if vm else published.machines_of(profile.cloud)
     return machines(one.name, limits, demand, nconnect or profile.nconnect or 1, sizes, clients)
 
 

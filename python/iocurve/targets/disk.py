@@ -166,6 +166,12 @@ def vms() -> dict[str, tuple[VmFamily, VmSize]]:
     return {name: (family, size) for family in _read("vms", VmFamily).values() for name, size in family.sizes.items()}
 
 
+def machines_of(cloud: str) -> list[str]:
+    """The names of the virtual machines of a cloud; none where none are known."""
+    family = _read("vms", VmFamily).get(cloud)
+    return list(family.sizes) if family else []
+
+
 def vm_name(text: str) -> str:
     """The full name of a virtual machine, which people write with and without ``Standard_``. Raises ``KeyError``."""
     names = {known.lower(): known for known in vms()}

@@ -88,6 +88,8 @@ class Profile(Struct):
     title: str
     nconnect: Annotated[int, Meta(ge=1, le=16)] | None = None
     """TCP connections that the pages advise for a mount."""
+    cloud: str = "azure"
+    """The cloud whose machines are its clients, as in ``targets/vms``."""
     sources: dict[str, Source] = {}
     quota: QuotaBounds | None = None
     throughput_mib_per_s: Figure | None = None
