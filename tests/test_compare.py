@@ -20,7 +20,7 @@ from msgspec.structs import replace as replaced
 from bench.truth.compared_runs import Load, Runs, Turns, counted, point, result
 from data import synthetic
 from goldens import cases
-from iocurve.analysis.compare import NAMES, Bounded, compare, compare_turns
+from iocurve.analysis.compare import NAMES, compare, compare_turns
 from iocurve.analysis.history import HistoryRun, Series, histories
 from iocurve.analysis.matching import matched
 from iocurve.cli.commands import run
@@ -36,6 +36,7 @@ from iocurve.result.document import Point
 from iocurve.result.imported import ImportedKind, ImportFacts
 from iocurve.result.paired import RatePair, RateRatio, rate_ratio
 from iocurve.result.percentiles import independent_operations
+from iocurve.result.stats import Bounded
 from iocurve.targets.opened_target import UNOPENED
 from iocurve.targets.target import VolumeTarget
 

@@ -13,7 +13,7 @@ import pytest
 from goldens import cases, present
 from goldens import data as text_of
 from iocurve.foundation.units import SECOND_NS
-from iocurve.machine.mounts import DeviceMeter, Moved
+from iocurve.machine.mounts import DeviceMeter
 from iocurve.machine.processes import servers_of
 from iocurve.result import host
 from iocurve.result.document import MachineUse, ProcessorUse
@@ -186,7 +186,7 @@ def test_sectors_are_512_bytes(tmp_path: Path, data: Path) -> None:
     made = device(tmp_path, number_of(data), "sda2")
     meter = DeviceMeter([str(data), str(tmp_path / "not/there/yet")], tmp_path)
     (made / "stat").write_text(stat_of(1008, 2001))
-    assert meter.moved() == Moved(("sda2",), 8 * 512, 512)
+    assert meter.moved() == (("sda2",), 8 * 512, 512)
 
 
 def test_a_mapped_device_is_followed_to_its_parts(tmp_path: Path, data: Path) -> None:
@@ -197,7 +197,7 @@ def test_a_mapped_device_is_followed_to_its_parts(tmp_path: Path, data: Path) ->
     (first / "stat").write_text(stat_of(1002, 2000))
     (second / "stat").write_text(stat_of(1003, 2000))
     (mapped / "stat").write_text(stat_of(9000, 9000))
-    assert meter.moved() == Moved(("sda1", "sdb1"), 5 * 512, 0)
+    assert meter.moved() == (("sda1", "sdb1"), 5 * 512, 0)
 
 
 def test_a_device_without_counters_tells_nothing(tmp_path: Path, data: Path) -> None:
@@ -219,6 +219,6 @@ def test_the_device_of_this_machine_writes_what_is_flushed(data: Path) -> None:
         file.write(os.urandom(1 << 20))
         file.flush()
         os.fsync(file.fileno())
-    found = present(meter.moved())
+    *_, written = present(meter.moved())
     # Other processes may add to it.
-    assert found.write_bytes >= 1 << 20
+    assert written >= 1 << 20

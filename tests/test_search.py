@@ -24,7 +24,7 @@ from iocurve.job.model import Section
 from iocurve.measure.campaign import into_directory
 from iocurve.measure.search import ceiling, knee, usl
 from iocurve.measure.search.capacity import CurvePoint, capacity_of
-from iocurve.measure.search.ceiling import Bounds, Budget, LatencyLimit, MeasuredRate, Trial
+from iocurve.measure.search.ceiling import Budget, LatencyLimit, MeasuredRate, Trial
 from iocurve.measure.search.command import Question, curve_search, knee_search, max_search, shown, workload_of
 from iocurve.measure.search.facts import BOUNDS, knee_facts, length_remarks, max_facts
 from iocurve.measure.search.knee import Sample
@@ -437,7 +437,7 @@ def test_a_percentile_has_the_bounds_of_its_order_statistics() -> None:
     assert 9_850 < latency.low < latency.value == 9_899 < latency.high <= 9_999
     few = MeasuredRate(10.0, P99_2MS)
     few.add(Trial(1.0, 1.3, ((10, 0),), responses(*(1e6,) * 10)))
-    assert few.latency_ns(3.0) == Bounds(1e6, 1e6, None)
+    assert few.latency_ns(3.0) == (1e6, 1e6, None)
 
 
 def test_a_cluster_that_lasts_for_intervals_counts_once() -> None:

@@ -15,7 +15,7 @@ from bench.truth import families, series, simulated
 from bench.truth.best_test import Alternative, power_bound
 from data import synthetic
 from goldens import cases, present
-from iocurve.analysis.level_changes import Drift, Levels, LevelStep, level_change, levels, segment_change
+from iocurve.analysis.level_changes import Drift, LevelStep, level_change, levels, segment_change
 from iocurve.foundation.units import SECOND_NS
 from iocurve.measure.scenario.caches import attained, window
 from iocurve.measure.search.loads import Stopping
@@ -441,7 +441,7 @@ def test_a_fall_is_found_among_stalls() -> None:
 def test_two_levels_are_more_than_correlated_noise() -> None:
     noise = [series.fixed(0.9, 0.2)(np.random.default_rng([1, run]), 20)[0].tolist() for run in range(100)]
     assert sum(levels(values) is not None for values in noise) <= 2
-    assert levels([3000.0] * 6 + [2000.0] + [1000.0] * 6) == Levels(6, 3000.0, 1000.0)
+    assert levels([3000.0] * 6 + [2000.0] + [1000.0] * 6) == LevelStep(6, 3000.0, 1000.0)
 
 
 @pytest.mark.slow

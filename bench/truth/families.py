@@ -21,7 +21,7 @@ from bench.truth import series
 from bench.truth.series import Array, Make
 from bench.truth.simulated import ORDERS
 from bench.truth.table import Row, row
-from iocurve.analysis.compare import Bounded, ratio_bounds
+from iocurve.analysis.compare import ratio_bounds
 from iocurve.analysis.level_changes import level_change
 from iocurve.measure.campaign import turn_places
 from iocurve.measure.search.loads import Stopping
@@ -29,6 +29,7 @@ from iocurve.result.paired import RatePair, rate_ratio, verdict
 from iocurve.result.stats import (
     CONFIDENCE,
     RAREST_SEEN,
+    Bounded,
     Estimate,
     compared_half_width,
     judged_mean,

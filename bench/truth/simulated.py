@@ -12,7 +12,6 @@ import numpy as np
 
 from bench.truth.series import Make
 from iocurve.analysis.cache_evidence import compared, repeated_evidence
-from iocurve.analysis.compare import Bounded
 from iocurve.analysis.history import Series
 from iocurve.analysis.level_changes import SEGMENT_MIN, Drift, LevelStep, level_change
 from iocurve.measure.campaign import turn_places
@@ -21,7 +20,7 @@ from iocurve.measure.search import usl
 from iocurve.measure.search.loads import Stopping
 from iocurve.result.document import CacheFacts
 from iocurve.result.paired import RatePair, RateRatio, Verdict, counting_resolution, rate_ratio
-from iocurve.result.stats import Estimate, judged_mean, sample_mean
+from iocurve.result.stats import Bounded, Estimate, judged_mean, sample_mean
 
 MEAN = 1000.0
 """True mean of all series."""

@@ -11,21 +11,10 @@ from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
-from iocurve.foundation.structs import Struct, bundled_names, read_bundled
+from iocurve.foundation.structs import Page, Struct, bundled_names, read_bundled
 from iocurve.foundation.units import GIB, SECOND_NS
 
 DIRECTORY = Path(__file__).parent / "facts"
-
-
-class FactSource(Struct):
-    """The page that a fact was published on."""
-
-    page: str
-    """A page of learn.microsoft.com, or of another site where it says so."""
-    date: str | None = None
-
-    def __str__(self) -> str:
-        return self.page if self.date is None else f"{self.page}, {self.date}"
 
 
 class Fact(Struct):
@@ -42,7 +31,7 @@ class FactFile(Struct):
     """Facts about one subject."""
 
     title: str
-    sources: dict[str, FactSource]
+    sources: dict[str, Page]
     facts: dict[str, Fact]
 
 

@@ -28,7 +28,6 @@ import math
 from collections.abc import Iterator, Sequence
 from statistics import fmean, stdev
 from string import ascii_uppercase
-from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -41,7 +40,7 @@ from iocurve.result.document import OWN_LIMITS, Point, Result, Turn
 from iocurve.result.figures import LATENCY_NAMES, RESPONSE, of_kind, plain
 from iocurve.result.paired import MARGIN, PAIRS_MIN, RatePair, RateRatio, Verdict, confidence_of_turns, rate_ratio
 from iocurve.result.percentiles import independent_operations, percentile_interval
-from iocurve.result.stats import CONFIDENCE, compared_half_width, student_quantile, values_missing
+from iocurve.result.stats import CONFIDENCE, Bounded, compared_half_width, student_quantile, values_missing
 
 CORRECTION = "Holm"
 RESOLUTION = 1e-3
@@ -54,14 +53,6 @@ SINGLE_RUN = (
     "The interval of a point that ran once holds the variation within that run, and not the differences between runs: "
     "iocurve ab measures both in turns."
 )
-
-
-class Bounded(NamedTuple):
-    """A figure with the bounds of its interval; None is an unknown bound."""
-
-    value: float
-    low: float | None
-    high: float | None
 
 
 class Difference(msgspec.Struct, frozen=True):

@@ -19,11 +19,11 @@ from statistics import fmean, stdev
 
 import msgspec
 
-from iocurve.analysis.compare import Bounded, figure_interval
+from iocurve.analysis.compare import figure_interval
 from iocurve.analysis.level_changes import CHANGE_MIN, VALUES_MIN, Drift, level_change, segment_change
 from iocurve.analysis.matching import point_key
 from iocurve.result.document import Point, Result
-from iocurve.result.stats import student_tail
+from iocurve.result.stats import Bounded, student_tail
 
 FALSE_ALARMS = 0.01
 """Share of series without a change in which one is found; ``docs/evidence/accuracy.md`` counts it."""

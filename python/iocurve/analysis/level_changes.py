@@ -254,19 +254,11 @@ REST_MAX = 0.6
 """Two levels leave at most this fraction of the absolute deviations that one level leaves."""
 
 
-class Levels(msgspec.Struct, frozen=True):
-    """A series that falls from one level to another."""
-
-    index: int
-    """The index of the first value at the second level, or of the one in which the series falls."""
-    before: float
-    after: float
-
-
-def levels(rates: Sequence[float], spread_max: float = SPREAD_MAX) -> Levels | None:
+def levels(rates: Sequence[float], spread_max: float = SPREAD_MAX) -> LevelStep | None:
     """The two levels of a series that falls once; None where it is level, drifts or rises.
 
-    The interval in which the rate falls belongs to neither level. ``spread_max`` says how flat a level is.
+    The interval in which the rate falls belongs to neither level, and may have the index of the step. ``spread_max``
+    says how flat a level is.
     """
     splits = range(LEVEL_MIN, len(rates) - LEVEL_MIN)
     best = min(splits, key=lambda index: _rest(rates, index), default=None)
@@ -280,7 +272,7 @@ def levels(rates: Sequence[float], spread_max: float = SPREAD_MAX) -> Levels | N
         return None
     flat = [*before, *after]
     is_noise = len(flat) >= VALUES_MIN and level_change(flat) is None
-    return None if is_noise else Levels(best, high, low)
+    return None if is_noise else LevelStep(best, high, low)
 
 
 def _rest(rates: Sequence[float], index: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from iocurve.analysis.level_changes import Levels, levels
+from iocurve.analysis.level_changes import LevelStep, levels
 from iocurve.analysis.limit_kinds import Confidence, Limit, limit
 from iocurve.analysis.measured_load import MeasuredLoad, WorkerLoad
 from iocurve.engine.plan import DiskPlan, IoLimits
@@ -174,7 +174,7 @@ def _burst(load: MeasuredLoad, factor: float) -> Limit | None:
     return None
 
 
-def _is_exhaustion(step: Levels, baseline: float) -> bool:
+def _is_exhaustion(step: LevelStep, baseline: float) -> bool:
     return step.before > STEP * step.after and abs(step.after / baseline - 1) <= BASELINE_TOLERANCE
 
 

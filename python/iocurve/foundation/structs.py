@@ -94,6 +94,18 @@ class TaggedStruct(Struct, tag_field="kind"):
         return str(self.__struct_config__.tag)
 
 
+class Page(Struct):
+    """The page that a figure was published on."""
+
+    page: str
+    """A page of learn.microsoft.com, or of another site where it says so."""
+    date: str | None = None
+    """Date of the page, if it has one."""
+
+    def __str__(self) -> str:
+        return self.page if self.date is None else f"{self.page}, {self.date}"
+
+
 def field_texts(kind: type) -> dict[str, str]:
     """The docstring of each field of a class and its bases; fields without one are left out."""
     bases = [part for part in kind.__mro__ if issubclass(part, Struct) and part.__module__ != __name__]

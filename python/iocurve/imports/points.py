@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import PurePath
 
 import msgspec
+from msgspec.structs import asdict
 
 from iocurve._native import VERSION
 from iocurve.engine.derived import LARGE_BLOCK_BYTES
@@ -33,16 +34,9 @@ class ImportedLoad(msgspec.Struct, frozen=True):
 
     def axes(self) -> dict[str, Axis]:
         """The axes that are known."""
-        named = {
-            "kind": self.kind,
-            "order": self.order,
-            "block_bytes": self.block_bytes,
-            "read_percent": self.read_percent,
-            "depth": self.depth,
-        }
         return {
             name: int(value) if isinstance(value, float) and value.is_integer() else value
-            for name, value in named.items()
+            for name, value in asdict(self).items()
             if value is not None
         }
 

@@ -88,15 +88,6 @@ READ_SECTORS, WRITTEN_SECTORS = 2, 6
 """Fields of ``stat``, from 0."""
 
 
-class Moved(msgspec.Struct, frozen=True):
-    """Bytes that devices moved."""
-
-    devices: tuple[str, ...]
-    """Names: ``nvme0n1p2``, ``sda``."""
-    read_bytes: int
-    write_bytes: int
-
-
 class DeviceMeter:
     """Counts what the devices beneath files move from now on."""
 
@@ -106,14 +97,16 @@ class DeviceMeter:
         self._devices = sorted({leaf for number in numbers for leaf in _leaves(blocks / number)})
         self._start = _sectors(self._devices)
 
-    def moved(self) -> Moved | None:
-        """Bytes moved since the meter was made; None if the files are on no block device, or the system does not
-        tell."""
+    def moved(self) -> tuple[tuple[str, ...], int, int] | None:
+        """Names of the devices (``sda``), and the bytes read and written since the meter was made.
+
+        None if the files are on no block device, or the system does not tell.
+        """
         now = _sectors(self._devices)
         if not self._devices or self._start is None or now is None:
             return None
         read, written = (SECTOR_BYTES * max(0, late - early) for early, late in zip(self._start, now, strict=True))
-        return Moved(tuple(device.name for device in self._devices), read, written)
+        return tuple(device.name for device in self._devices), read, written
 
 
 def _device_number(path: Path, root: Path) -> str | None:

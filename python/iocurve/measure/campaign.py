@@ -182,7 +182,7 @@ class Campaign:
         while self._goes_on(attempts):
             plan = next_one.plan if kept is None else _plan_again(next_one)
             run = self._run(next_one, plan, is_again=kept is not None)
-            attempts.add(run)
+            attempts.runs.append(run)
             kept = self._put(attempts.point, kept)
             self._require_finished(next_one, run)
         assert kept is not None, "there is at least one attempt"
@@ -214,7 +214,7 @@ class Campaign:
         attempts = Attempts(one.repeats_max)
         kept = before
         while self._goes_on(attempts):
-            attempts.add(self._run(one, one.plan, is_again=kept is not None))
+            attempts.runs.append(self._run(one, one.plan, is_again=kept is not None))
             point = turns.with_run(before, attempts.best, attempts.discarded) if before else attempts.point
             kept = self._put(point, kept)
             self._require_finished(one, attempts.runs[-1])
@@ -248,7 +248,7 @@ class Campaign:
         """
         names = tuple(one.title for one in group)
         waiting = [one for one in group if self._finished_earlier(one) is None]
-        points = {one.title: self._begun_earlier(one) for one in waiting}
+        points = {one.title: self._taken_over(one, lambda earlier: bool(earlier.turns)) for one in waiting}
         for place in turn_places(len(waiting), rounds, f"{self.order_seed} {names}"):
             if place.starts_round and enough(self.result, place.round - 1):
                 break
@@ -289,7 +289,7 @@ class Campaign:
             run = self._run(
                 one, one.plan if is_first else _plan_again(one), (place.round, rounds), is_again=bool(attempts.runs)
             )
-            attempts.add(run)
+            attempts.runs.append(run)
             # A run that was cut short before it measured anything is no turn.
             if before is None or attempts.best.outcome.state == "finished" or attempts.best.summary().operations:
                 point = turns.with_turn(before, attempts.best, (place.round, place.order), attempts.discarded)
@@ -321,7 +321,7 @@ class Campaign:
         while self._goes_on(attempts):
             plan = one.plan if not any(before) and not attempts.runs else _plan_again(one)
             run, _ = self._started(one, plan, (place.round, rounds), is_again=bool(attempts.runs))
-            attempts.add(run)
+            attempts.runs.append(run)
             if run.outcome.state != "finished":
                 break
         others = [phases_of(each, one.phases) for each in attempts.discarded]
@@ -481,16 +481,12 @@ class Campaign:
 
     def _finished_earlier(self, one: Measurement) -> Point | None:
         """A point that an earlier run finished, added to the result."""
-        earlier = self._earlier.get(one.title)
-        if earlier is None or earlier.outcome.state != "finished":
-            return None
-        self._add(earlier)
-        return earlier
+        return self._taken_over(one, lambda earlier: earlier.outcome.state == "finished")
 
-    def _begun_earlier(self, one: Measurement) -> Point | None:
-        """A point of which an earlier run measured some turns, added to the result."""
+    def _taken_over(self, one: Measurement, is_wanted: Callable[[Point], bool]) -> Point | None:
+        """A point of an earlier run, added to the result."""
         earlier = self._earlier.get(one.title)
-        if earlier is None or not earlier.turns:
+        if earlier is None or not is_wanted(earlier):
             return None
         self._add(earlier)
         return earlier
@@ -553,10 +549,6 @@ class Attempts(msgspec.Struct):
 
     repeats_max: int
     runs: list[Point] = msgspec.field(default_factory=list)
-
-    def add(self, run: Point) -> None:
-        """Adds a run; all but the first are repeats."""
-        self.runs.append(run)
 
     @property
     def wants_more(self) -> bool:

@@ -171,9 +171,8 @@ class _Meter:
             use = use.replace(volume_starved_share=self._starved_share())
         if use is None or moved is None:
             return use
-        return use.replace(
-            block_devices=moved.devices, block_read_bytes=moved.read_bytes, block_write_bytes=moved.write_bytes
-        )
+        devices, read_bytes, write_bytes = moved
+        return use.replace(block_devices=devices, block_read_bytes=read_bytes, block_write_bytes=write_bytes)
 
 
 def _starved_share_since(ports: Sequence[int]) -> Callable[[], float | None]:

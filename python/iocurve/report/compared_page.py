@@ -162,7 +162,7 @@ def _series_figure(history: History, series: Series) -> ReportFigure:
     values = list(zip(series.runs, series.values, strict=True))
     texts = [history.run_text(series, index) for index in range(len(values))]
     dots = [
-        charts.HistoryDot(run + 1, one.value, one.low, one.high, f"{text}: {value_text(series.name, one.value)}")
+        (run + 1, one, f"{text}: {value_text(series.name, one.value)}")
         for (run, one), text in zip(values, texts, strict=True)
     ]
     levels = [(series.runs[one.first] + 1, series.runs[one.last] + 1, one.start, one.end) for one in series.levels]

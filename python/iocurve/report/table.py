@@ -206,14 +206,6 @@ def decimal(value: float) -> str:
 # ---- tables of a result
 
 
-class _Column(msgspec.Struct, frozen=True):
-    """A column: one figure of each point."""
-
-    title: str
-    essential: bool
-    cell: Callable[[Summary], str]
-
-
 def _percentile(percent: float) -> Callable[[Summary], str]:
     return lambda summary: format_latency(summary.latency.percentile(percent))
 
@@ -224,15 +216,17 @@ def _in_flight(summary: Summary) -> str:
 
 
 GAIN = "gain"
-COLUMNS = (
-    _Column("IOPS", True, lambda summary: format_count(summary.iops)),
-    _Column("MiB/s", True, lambda summary: decimal(summary.mib_per_s)),
-    _Column("mean", False, lambda summary: format_latency(summary.latency.mean_ns)),
-    _Column("p50", True, _percentile(50)),
-    _Column("p99", True, _percentile(99)),
-    _Column("p99.9", False, _percentile(99.9)),
-    _Column("in flight", False, _in_flight),
-)
+COLUMNS: dict[str, Callable[[Summary], str]] = {
+    "IOPS": lambda summary: format_count(summary.iops),
+    "MiB/s": lambda summary: decimal(summary.mib_per_s),
+    "mean": lambda summary: format_latency(summary.latency.mean_ns),
+    "p50": _percentile(50),
+    "p99": _percentile(99),
+    "p99.9": _percentile(99.9),
+    "in flight": _in_flight,
+}
+ESSENTIAL = ("IOPS", "MiB/s", "p50", "p99")
+"""The columns for a narrow terminal."""
 
 
 def result_table(reading: Reading) -> Table:
@@ -243,15 +237,15 @@ def result_table(reading: Reading) -> Table:
     for index, (point, verdict) in enumerate(zip(points, reading.verdicts, strict=True)):
         if index and point.family != points[index - 1].family:
             rows.append(())
-        figures = (column.cell(point.summary()) for column in COLUMNS)
+        figures = (cell(point.summary()) for cell in COLUMNS.values())
         limit = limit_cell(point, verdict.label if verdict else "")
         gain = [reading.gain_text(point)] if last else []
         rows.append((point.name, *figures, limit, *gain))
     return Table(
-        ("point", *(column.title for column in COLUMNS), LIMITED_BY, *last),
+        ("point", *COLUMNS, LIMITED_BY, *last),
         rows,
-        essential=("point", *(column.title for column in COLUMNS if column.essential), LIMITED_BY, *last),
-        numbers=[column.title for column in COLUMNS],
+        essential=("point", *ESSENTIAL, LIMITED_BY, *last),
+        numbers=[*COLUMNS],
         sentences=("point", LIMITED_BY, *last),
     )
 

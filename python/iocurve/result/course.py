@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TypeVar
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from iocurve.engine.outcome import GroupInterval, IntervalKind, IntervalOutcome, Outcome, WorkerOutcome
 from iocurve.engine.plan import FLUSH_KINDS
@@ -60,18 +60,8 @@ def joined(intervals: Sequence[IntervalOutcome], singly: int) -> tuple[IntervalO
 
 def group_intervals(workers: Iterable[WorkerOutcome]) -> tuple[GroupInterval, ...]:
     """The intervals of groups, from those of their workers. Of several workers they have no percentiles."""
-    return with_others(_of_worker(worker, interval) for worker in workers for interval in worker.intervals)
-
-
-def _of_worker(worker: WorkerOutcome, interval: IntervalOutcome) -> GroupInterval:
-    return GroupInterval(
-        group=worker.group,
-        index=interval.index,
-        joined=interval.joined,
-        ramp=interval.ramp,
-        start_ns=interval.start_ns,
-        end_ns=interval.end_ns,
-        operations=interval.operations,
+    return with_others(
+        GroupInterval(group=worker.group, **asdict(interval)) for worker in workers for interval in worker.intervals
     )
 
 

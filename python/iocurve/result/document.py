@@ -605,7 +605,8 @@ class Point(Struct, dict=True, omit_defaults=True):
         members: dict[int, list[WorkerOutcome]] = {}
         for worker in self.outcome.workers:
             members.setdefault(worker.report_group, []).append(worker)
-        return [_report_group(self.plan, group) for group in members.values()]
+        names = (", ".join(dict.fromkeys(worker.job for worker in group)) for group in members.values())
+        return [summarise(name, self.plan, group) for name, group in zip(names, members.values(), strict=True)]
 
     def rate_interval(self, rate: RateName = "iops", kind: str | None = None) -> Interval:
         """A rate, of all kinds or of one, with its 95 % interval: from the turns, or from the intervals of one run.
@@ -871,10 +872,6 @@ def _rate_pairs(point: Point, base: Point, rate: RateName) -> list[RatePair]:
     ]
 
 
-def _report_group(plan: Plan, workers: list[WorkerOutcome]) -> Summary:
-    return summarise(", ".join(dict.fromkeys(worker.job for worker in workers)), plan, workers)
-
-
 STREAM_HASH = "stream_hash"
 
 
@@ -967,13 +964,9 @@ def _current(document: Json, version: int) -> Json:
     return document | {"schema_version": SCHEMA_VERSION}
 
 
-def _is_computed(name: str, value: object) -> bool:
-    return name == STREAM_HASH or figures.is_computed(name, value)
-
-
 def _without_figures(point: Json) -> Json:
-    fields = Point.__struct_fields__
-    return {name: value for name, value in point.items() if name in fields or not _is_computed(name, value)}
+    computed = {name for name, value in point.items() if name == STREAM_HASH or figures.is_computed(name, value)}
+    return {name: value for name, value in point.items() if name not in computed - {*Point.__struct_fields__}}
 
 
 def _from_version_2(document: Json) -> Json:

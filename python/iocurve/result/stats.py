@@ -29,6 +29,7 @@ from functools import lru_cache
 from itertools import accumulate, groupby, pairwise
 from operator import mul
 from statistics import NormalDist, fmean, median, stdev
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -53,6 +54,14 @@ RAREST_SEEN = 1 / 3
 of three: J. A. Hanley, A. Lippman-Hand, "If nothing goes wrong, is everything all right?", JAMA 249, 1983)."""
 GAUSSIAN_MAD = 1.4826
 """Standard deviation of Gaussian noise, in median absolute deviations."""
+
+
+class Bounded(NamedTuple):
+    """A figure with the bounds of its interval; None is an unknown bound."""
+
+    value: float
+    low: float | None
+    high: float | None
 
 
 class Estimate(msgspec.Struct, frozen=True):

@@ -21,25 +21,13 @@ from msgspec import Meta
 
 from iocurve.engine.plan import DiskPlan, HostCache, IoBurst, IoLimits, VmPlan
 from iocurve.foundation.errors import TargetError, unknown
-from iocurve.foundation.structs import Struct, bundled_names, read_bundled
+from iocurve.foundation.structs import Page, Struct, bundled_names, read_bundled
 from iocurve.foundation.units import GIB, KIB, MB, parse_bandwidth, parse_bytes, parse_time_ns
 
 MINUTE_NS = 60_000_000_000
 MBIT_BYTES = 125_000
 
 Positive = Annotated[int, Meta(gt=0)]
-
-
-class DataSource(Struct):
-    """The page that a figure was published on."""
-
-    page: str
-    """A page of learn.microsoft.com."""
-    date: str
-    """Date of the page."""
-
-    def __str__(self) -> str:
-        return f"{self.page}, {self.date}"
 
 
 class Speed(Struct):
@@ -111,7 +99,7 @@ class DiskFamily(Struct):
     """True if a virtual machine can cache the disk."""
     io_kib: SourcedNumber
     """The largest operation that counts as one I/O."""
-    sources: dict[str, DataSource]
+    sources: dict[str, Page]
     sizes: dict[str, DiskSize] = {}
     provisioned: Provisioned | None = None
 
@@ -142,7 +130,7 @@ class VmFamily(Struct):
     """Virtual machines of one cloud."""
 
     title: str
-    sources: dict[str, DataSource]
+    sources: dict[str, Page]
     sizes: dict[str, VmSize]
 
 

@@ -14,7 +14,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from iocurve.foundation.errors import Diagnostic, DialectError, unknown
-from iocurve.foundation.structs import Struct, TaggedStruct
+from iocurve.foundation.structs import Page, Struct, TaggedStruct
 from iocurve.foundation.units import GIB, TIB
 from iocurve.volume.validation import InvalidDocument, InvalidField, validated
 
@@ -132,8 +132,7 @@ class Profile(Struct):
         if source is None:
             return ""
         found = self.sources[source]
-        text = found.page if found.date is None else f"{found.page}, {found.date}"
-        return f"fitted to {text}; not published" if found.fitted else text
+        return f"fitted to {found}; not published" if found.fitted else str(found)
 
     def fitted(self) -> list[str]:
         """The names of the figures that no page publishes: they are fitted to results that a page shows."""
@@ -142,13 +141,9 @@ class Profile(Struct):
         return [name for name, source in sources if self.sources[source].fitted]
 
 
-class Source(Struct):
-    """The page that a figure was published on."""
+class Source(Page):
+    """The page that a figure was published on; in a user's profile, any text that states the origin."""
 
-    page: str
-    """A page of learn.microsoft.com, or the address of another; in a user's profile any text that states the origin."""
-    date: str | None = None
-    """The date of the page, if it has one."""
     fitted: bool = False
     """The page does not state the figure; it is fitted to results that the page shows."""
 

@@ -29,7 +29,7 @@ from typing import Literal, Protocol, Self
 import msgspec
 
 from iocurve.measure.search.late_share import FITTED_AROUND, Clusters, Counts, Crossing, LateCount, crossing
-from iocurve.result.stats import Estimate
+from iocurve.result.stats import Bounded, Estimate
 
 RAMP_SHARE = 0.15
 """Ramp of a run, relative to its length: a queue starts empty."""
@@ -128,14 +128,6 @@ class LatencyLimit(msgspec.Struct, frozen=True):
         return self.late_share <= OVERLOADED_ALLOWED and late >= OVERLOADED_COUNT and late > share * operations
 
 
-class Bounds(msgspec.Struct, frozen=True):
-    """A figure with bounds; None where the data give no bound."""
-
-    value: float
-    low: float | None
-    high: float | None
-
-
 class MeasuredRate(msgspec.Struct):
     """All runs at one rate."""
 
@@ -186,14 +178,14 @@ class MeasuredRate(msgspec.Struct):
         counted = self.counted
         return not self.is_overloaded and counted.late <= counted.operations * self.limit.late_share
 
-    def latency_ns(self, dispersion: float) -> Bounds:
+    def latency_ns(self, dispersion: float) -> Bounded:
         """The limited percentile over all runs, with the order statistics that bound it."""
         if self.responses is None:
-            return Bounds(math.nan, None, None)
+            return Bounded(math.nan, None, None)
         share = self.limit.percent / 100
         half = 196 * math.sqrt(share * (1 - share) * dispersion / self.responses.count)
         low, high = self.limit.percent - half, self.limit.percent + half
-        return Bounds(
+        return Bounded(
             self.responses.percentile(self.limit.percent),
             self.responses.percentile(low) if low > 0 else None,
             self.responses.percentile(high) if high < 100 else None,
@@ -208,11 +200,11 @@ class Ceiling(msgspec.Struct, frozen=True):
 
     rates: tuple[MeasuredRate, ...]
     """In the order in which they were first tried."""
-    answer: Bounds | None
+    answer: Bounded | None
     """The highest rate that meets the limit; None if no measured rate met it."""
     nearest: MeasuredRate | None
     """The measured rate that met the limit and is nearest to the answer."""
-    latency_ns: Bounds | None
+    latency_ns: Bounded | None
     """The limited percentile at the nearest rate."""
     ending: Ending
     needed_s: float | None = None
@@ -355,7 +347,7 @@ class _Search:
         high = self._high(self._crossing(of_target=True)) if by_machine else self._high(found)
         clusters = self._clusters([one.counted for one in rates if not one.is_overloaded])
         latency = nearest.latency_ns(clusters.dispersion(nearest.rate))
-        answer = Bounds(found.rate, found.low, max(high, found.rate))
+        answer = Bounded(found.rate, found.low, max(high, found.rate))
         return Ceiling(rates, answer, nearest, latency, ending, needed_s, by_machine)
 
     def _late_by_machine(self, rates: Sequence[MeasuredRate]) -> float:

@@ -2,7 +2,6 @@
 
 from iocurve.report.charts.bars import (
     Bar,
-    HistoryDot,
     JudgedBar,
     PublishedMark,
     advice,
@@ -35,7 +34,6 @@ __all__ = [
     "Bar",
     "CapLine",
     "Chart",
-    "HistoryDot",
     "JudgedBar",
     "LatencyDot",
     "LatencyShare",

@@ -33,6 +33,7 @@ from iocurve.report.charts.style import (
     series_color,
 )
 from iocurve.result.paired import MARGIN, Verdict
+from iocurve.result.stats import Bounded
 
 PUBLISHED_COLOR = "#A8005C"
 """The colour of published figures; no measured figure has it."""
@@ -334,30 +335,22 @@ def changes(found: Sequence[JudgedBar], margin_percent: float) -> Chart:
     return finished(alt.layer(bars, *lines, dots), height=max(ROWS_HEIGHT_MIN, CHANGE_HEIGHT * len(points)))
 
 
-class HistoryDot(msgspec.Struct, frozen=True):
-    """A figure of one run."""
-
-    number: int
-    """Place of the run, from 1."""
-    value: float
-    low: float | None
-    high: float | None
-    text: str
-    """The run and its figure."""
-
-
 Line = tuple[int, int, float, float]
 """A straight line between two runs: the first, the last, and the value at each."""
 
 
-def history(dots: Sequence[HistoryDot], levels: Sequence[Line], unit: str) -> Chart:
-    """The figure of each run with its interval, its levels, and a dashed line at each change."""
-    base = alt.Chart(data([asdict(dot) for dot in dots])).encode(
+def history(dots: Sequence[tuple[int, Bounded, str]], levels: Sequence[Line], unit: str) -> Chart:
+    """The figure of each run with its interval, its levels, and a dashed line at each change.
+
+    A dot has the place of its run, from 1, the figure, and a text of both.
+    """
+    rows = [{"number": number, **figure._asdict(), "text": text} for number, figure, text in dots]
+    base = alt.Chart(data(rows)).encode(
         x=alt.X(
             "number:Q", title="Run", axis=alt.Axis(tickMinStep=1, format="d"), scale=alt.Scale(nice=False, zero=False)
         )
     )
-    top = 1.1 * max([*(dot.high or dot.value for dot in dots), *(dot.value for dot in dots)])
+    top = 1.1 * max(max(figure.high or figure.value, figure.value) for _, figure, _ in dots)
     y = alt.Scale(domain=[0, top])
     layers = [
         base.transform_filter("isValid(datum.low) && isValid(datum.high)")
