@@ -17,7 +17,6 @@ from iocurve.machine.mounts import DeviceMeter
 from iocurve.machine.processes import servers_of
 from iocurve.result import host
 from iocurve.result.document import MachineUse, ProcessorUse
-from iocurve.result.host import ProcessMeter
 from iocurve.result.stalls import disturbance
 
 MOUNTINFO = text_of("kernel/mountinfo.txt")
@@ -122,7 +121,7 @@ def test_a_server_that_cannot_be_found_is_not_told_from_others(tmp_path: Path, p
     listening(tmp_path, 20490, 4711)
     process(tmp_path, 10, "server", command="server")
     assert servers_of([("127.0.0.1", port)], tmp_path) is None
-    meter = ProcessMeter(servers=None)
+    meter = host.MachineMeter(servers=None)
     use = meter.added(MachineUse(busy_share=1.0, cpus=2, steal_share=0.0))
     assert (use.target_share, use.others_share) == (None, None)
     assert disturbance(use, SECOND_NS) is None
@@ -140,7 +139,7 @@ def test_the_work_of_a_server_on_this_machine_is_the_targets() -> None:
             assert server.stdout is not None
             found = servers_of([("127.0.0.1", int(server.stdout.readline()))])
             assert found == frozenset({server.pid})
-            meter, whole = ProcessMeter(servers=found), MachineUse(busy_share=1.0, cpus=1, steal_share=0.0)
+            meter, whole = host.MachineMeter(servers=found), MachineUse(busy_share=1.0, cpus=1, steal_share=0.0)
             # The kernel counts in ticks, and other programs may have the processors. Two of them may count as one here.
             while not (use := meter.added(whole)).target_share:
                 time.sleep(0.02)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -11,7 +10,7 @@ import msgspec
 from iocurve.analysis.limit_kinds import Limit
 from iocurve.analysis.limits import depth_series
 from iocurve.analysis.load_names import axis_text
-from iocurve.foundation.units import format_bytes
+from iocurve.foundation.units import format_bytes, numbered
 from iocurve.result.document import Point, Result
 from iocurve.result.summary import Summary
 
@@ -46,14 +45,8 @@ class PointFamily(msgspec.Struct, frozen=True, dict=True):
 
     def each_point(self) -> list[PointFamily]:
         """Each point as a family with the name of the point; points of the same name are numbered."""
-        seen: Counter[str] = Counter()
-        made = []
-        for member in self.members:
-            name = member.point.name
-            seen[name] += 1
-            title = name if seen[name] == 1 else f"{name} ({seen[name]})"
-            made.append(PointFamily(title, (member,), title))
-        return made
+        titles = numbered(member.point.name for member in self.members)
+        return [PointFamily(title, (member,), title) for title, member in zip(titles, self.members, strict=True)]
 
     def varies(self, axis: str) -> bool:
         """True if the points have several values on an axis."""

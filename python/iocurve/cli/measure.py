@@ -318,6 +318,8 @@ class SearchOptions:
     out: Path = OUT
     """Directory for report.html, result.json and points.csv."""
     files: FileOptions = FILES
+    cluster: ClusterOptions = CLUSTER
+    output: MeasuredOutput = MEASURED_OUTPUT
 
     def words(self) -> str:
         """The workload, in fio's words."""
@@ -337,6 +339,16 @@ class SearchOptions:
             overwrite=self.files.overwrite,
         )
 
+    def carry_out(
+        self, question: searches.Question, search: Callable[[searches.Question], Measure], known: Vocabulary
+    ) -> int:
+        """Searches, and shows what was found; gives the exit status."""
+        expressions = self.output.checks.parsed(known)
+        with self.output.observed(), self.cluster.machines(question.target) as machines:
+            measure = search(replace(question, machines=machines))
+            result = campaigns.into_directory(self.out, measure, quiet=self.output.quiet)
+        return show_result(result, self.out, self.output, expressions)
+
 
 SEARCH = SearchOptions()
 
@@ -347,8 +359,6 @@ def find_knee(
     *,
     percent_of_capacity: Annotated[float, Parameter(validator=validators.Number(gt=0, lt=100))] | None = None,
     options: SearchOptions = SEARCH,
-    cluster: ClusterOptions = CLUSTER,
-    output: MeasuredOutput = MEASURED_OUTPUT,
 ) -> int:
     """Find the knee, the queue depth where unloaded latency and full throughput meet, and those of 90 to 99 % of it.
 
@@ -360,8 +370,7 @@ def find_knee(
         Find the queue depth that reaches this share of the capacity instead, e.g. 95.
     """
     question = replace(options.question(target), percent_of_capacity=percent_of_capacity)
-    expressions = output.checks.parsed(searches.vocabulary(question, "knee"))
-    return _searched(question, searches.knee_search, expressions, options.out, cluster, output)
+    return options.carry_out(question, searches.knee_search, searches.vocabulary(question, "knee"))
 
 
 def find_max(
@@ -374,8 +383,6 @@ def find_max(
     p999: TimeNs | None = None,
     search_time: TimeNs = PATIENCE_NS,
     options: SearchOptions = SEARCH,
-    cluster: ClusterOptions = CLUSTER,
-    output: MeasuredOutput = MEASURED_OUTPUT,
 ) -> int:
     """Find the highest rate that meets a latency limit. Open loop: latency counts from each request's scheduled time.
 
@@ -400,9 +407,8 @@ def find_max(
     percent, limit_ns = limits[0]
     question = options.question(target)
     question = replace(question, effort=replace(question.effort, patience_ns=search_time))
-    expressions = output.checks.parsed(searches.vocabulary(question, "max", percent))
     search = partial(searches.max_search, percent=percent, limit_ns=limit_ns)
-    return _searched(question, search, expressions, options.out, cluster, output)
+    return options.carry_out(question, search, searches.vocabulary(question, "max", percent))
 
 
 def draw_curve(
@@ -411,8 +417,6 @@ def draw_curve(
     *,
     steps: Annotated[int, Parameter(validator=validators.Number(gte=1, lte=100))] = 10,
     options: SearchOptions = SEARCH,
-    cluster: ClusterOptions = CLUSTER,
-    output: MeasuredOutput = MEASURED_OUTPUT,
 ) -> int:
     """Plot latency against IOPS in even steps up to the target's maximum. Open loop, as in iocurve max.
 
@@ -424,22 +428,8 @@ def draw_curve(
         Points of the curve.
     """
     question = options.question(target)
-    expressions = output.checks.parsed(searches.vocabulary(question, "curve"))
-    return _searched(question, partial(searches.curve_search, steps=steps), expressions, options.out, cluster, output)
-
-
-def _searched(
-    question: searches.Question,
-    search: Callable[[searches.Question], Measure],
-    expressions: Sequence[Expression],
-    out: Path,
-    cluster: ClusterOptions,
-    output: MeasuredOutput,
-) -> int:
-    with output.observed(), cluster.machines(question.target) as machines:
-        measure = search(replace(question, machines=machines))
-        result = campaigns.into_directory(out, measure, quiet=output.quiet)
-    return show_result(result, out, output, expressions)
+    search = partial(searches.curve_search, steps=steps)
+    return options.carry_out(question, search, searches.vocabulary(question, "curve"))
 
 
 def show_result(result: Result, out: Path | None, output: OutputOptions, expressions: Sequence[Expression]) -> int:

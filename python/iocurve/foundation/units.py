@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from fractions import Fraction
 
 UNKNOWN_TEXT = "–"
@@ -100,6 +101,16 @@ def format_bytes(size: int) -> str:
             break
         unit, scaled = larger, scaled / 1024
     return f"{_three_digits(scaled)} {unit}"
+
+
+def numbered(names: Iterable[str]) -> list[str]:
+    """The names, of which the second of the same is ``name (2)``."""
+    seen: dict[str, int] = {}
+    found = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        found.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return found
 
 
 def counted(number: int, noun: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -17,7 +16,7 @@ from iocurve.dialects.registry import REGISTRY, load
 from iocurve.engine.outcome import Outcome
 from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import Diagnostic, DialectError, PlanError, words_of
-from iocurve.foundation.units import MILLISECOND_NS
+from iocurve.foundation.units import MILLISECOND_NS, numbered
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, Keep, Measure, Measurement, TurnPlace, turn_places
 from iocurve.measure.jobs import NO_TARGET, UsedTargets, require_no_overwrites, walk, with_notes
@@ -249,14 +248,7 @@ def _titles(command: ParsedCommand, label: str) -> list[str]:
     """The names of the points of one command: those of its steps and phases, the same ones numbered."""
     steps = [*command.steps, *list(command.again) * ((command.rounds or 1) - 1)]
     names = [name for step in steps for name in (step.phases or (step.title or step.name,))]
-    if len(names) == 1:
-        return [label]
-    seen = Counter[str]()
-    titles = []
-    for name in names:
-        seen[name] += 1
-        titles.append(f"{label} {name}" + (f" ({seen[name]})" if seen[name] > 1 else ""))
-    return titles
+    return [label] if len(names) == 1 else [f"{label} {name}" for name in numbered(names)]
 
 
 def can_run_again(plan: Plan) -> bool:

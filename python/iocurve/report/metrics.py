@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from iocurve._native import VERSION
 from iocurve.engine.outcome import IntervalKind, Live, LiveTotals, WorkerOutcome
-from iocurve.foundation.units import MICROSECOND_NS, SECOND_NS
+from iocurve.foundation.units import MICROSECOND_NS, SECOND_NS, numbered
 from iocurve.report.progress import Progress, StartedPoint, View
 from iocurve.result.document import Interval, Limit, Result
 from iocurve.result.openmetrics import counter, gauge
@@ -52,7 +52,8 @@ class ResultMetrics(Collector):
         yield GaugeMetricFamily(
             "iocurve_result_timestamp_seconds", "Start of the measurement", result.created.timestamp(), unit="seconds"
         )
-        points = list(zip(_numbered([point.name for point in result.points]), result.points, strict=True))
+        # A metric has each point once.
+        points = list(zip(numbered(point.name for point in result.points), result.points, strict=True))
         yield from _points([(name, point.summary()) for name, point in points])
         yield from _rate_bounds([(name, point.rate_interval()) for name, point in points])
         yield _stalls([(name, point.outcome.workers) for name, point in points if not point.imported])
@@ -132,17 +133,7 @@ class RunMetrics(View, Collector):
         if point and live and purpose is None:
             yield from _newest_interval(point, live)
         yield from _totals(totals)
-        yield from _points(list(zip(_numbered([one.name for one in finished]), finished, strict=True)))
-
-
-def _numbered(names: Sequence[str]) -> list[str]:
-    """The names, of which the second of the same name is ``name (2)``: a metric has each point once."""
-    seen: Counter[str] = Counter()
-    found = []
-    for name in names:
-        seen[name] += 1
-        found.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return found
+        yield from _points(list(zip(numbered(one.name for one in finished), finished, strict=True)))
 
 
 def _progress(

@@ -40,16 +40,31 @@ def mount_of(path: Path, root: Path = Path("/")) -> MountFacts | None:
 
 
 class MachineMeter:
-    """Measures the CPU use of the machine from now on, all processes included, with the share of this one."""
+    """Measures the CPU use of the machine from now on, all processes included.
+
+    It tells the share of this process, its threads and its children, and that of the target's servers.
+    """
 
     def __init__(self, root: Path = Path("/"), servers: Servers = NONE) -> None:
         self._stat = root / STAT
         self._start = ticks(text_of(self._stat))
-        self._processes = ProcessMeter(root, servers)
+        self._servers, self._is_known = servers or NONE, servers is not None
+        self._self = root / "proc/self"
+        self._proc = root / "proc"
+        self._started_ns = time.monotonic_ns()
+        self._cpu_ns = processes.cpu_ns(self._self)
+        self._targets = self._targets_cpu_ns()
+        self._io = processes.io_bytes(self._self)
+        self._own: set[int] = set()
+        self._first = self._threads()
+        self._last = dict(self._first)
 
     def poll(self) -> None:
-        """Reads the threads' counters, which are gone once a thread has ended."""
-        self._processes.poll()
+        """Reads the counters of the threads that there are now, which are gone once a thread has ended."""
+        now = self._threads()
+        for thread, times in now.items():
+            self._first.setdefault(thread, times)
+        self._last |= now
 
     def use(self) -> MachineUse | None:
         """CPU use since the meter was created; None if the system does not publish it."""
@@ -65,32 +80,7 @@ class MachineMeter:
         ]
         cpus = os.cpu_count() or 1
         busy_share, steal_share = min(1.0, whole.used / 100), whole.steal / 100
-        return self._processes.added(
-            MachineUse(busy_share=busy_share, cpus=cpus, processors=tuple(each), steal_share=steal_share)
-        )
-
-
-class ProcessMeter:
-    """CPU use of this process, its threads and its children from now on, and of the target's servers."""
-
-    def __init__(self, root: Path = Path("/"), servers: Servers = NONE) -> None:
-        self._servers, self._is_known = servers or NONE, servers is not None
-        self._self = root / "proc/self"
-        self._proc = root / "proc"
-        self._started_ns = time.monotonic_ns()
-        self._cpu_ns = processes.cpu_ns(self._self)
-        self._targets = self._targets_cpu_ns()
-        self._io = processes.io_bytes(self._self)
-        self._own: set[int] = set()
-        self._first = self._threads()
-        self._last = dict(self._first)
-
-    def poll(self) -> None:
-        """Reads the counters of the threads that there are now."""
-        now = self._threads()
-        for thread, times in now.items():
-            self._first.setdefault(thread, times)
-        self._last |= now
+        return self.added(MachineUse(busy_share=busy_share, cpus=cpus, processors=tuple(each), steal_share=steal_share))
 
     def added(self, use: MachineUse) -> MachineUse:
         """The use of the machine with what this process and its children had of it."""

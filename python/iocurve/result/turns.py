@@ -14,6 +14,7 @@ from typing import Any
 from iocurve.engine.derived import measured_ns
 from iocurve.engine.outcome import Absence, GroupInterval, KindOutcome, Outcome, State, WorkerOutcome
 from iocurve.engine.plan import Plan
+from iocurve.foundation.units import numbered
 from iocurve.result.course import Record, of_outcome
 from iocurve.result.document import MachineUse, Point, ProcessorUse, Turn
 from iocurve.result.stalls import disturbance
@@ -251,10 +252,8 @@ def phase_names(plan: Plan) -> tuple[str, ...]:
     for group in plan.groups:
         jobs = list(dict.fromkeys(worker.job for worker in group.workers))
         more = f" and {len(jobs) - JOBS_NAMED_MAX} more" * (len(jobs) > JOBS_NAMED_MAX)
-        name = ", ".join(jobs[:JOBS_NAMED_MAX]) + more
-        repeated = sum(one == name or one.startswith(f"{name} (") for one in names)
-        names.append(f"{name} ({repeated + 1})" if repeated else name)
-    return tuple(names)
+        names.append(", ".join(jobs[:JOBS_NAMED_MAX]) + more)
+    return tuple(numbered(names))
 
 
 def phases_of(run: Point, names: Sequence[str], machines: Sequence[MachineUse | None] = ()) -> tuple[Point, ...]:
