@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
 from iocurve.cli.common import AtLeast1, Flag, example, records, refuse, show, show_json, usage
-from iocurve.cli.machines import SSH, report_host
+from iocurve.cli.machines import SSH_OPTIONS, SshOptions, report_host
 from iocurve.foundation.errors import Diagnostic, DialectError
 from iocurve.foundation.units import counted
 from iocurve.report.table import Table
@@ -102,11 +103,7 @@ def print_commands(
 def up(
     *,
     local: AtLeast1 | None = None,
-    hosts: str | None = None,
-    ssh: str = SSH,
-    remote_dir: str = "",
-    tls: Flag = False,
-    allow_missing: Flag = False,
+    reach: SshOptions = SSH_OPTIONS,
 ) -> int:
     """Start a cluster of several runs: on hosts that ssh reaches, or on this machine to try it.
 
@@ -114,37 +111,28 @@ def up(
     ----------
     local
         Number of nodes on this machine. They have loopback addresses; a token protects their ports.
-    hosts
-        The hosts, each [USER@]HOST[:PORT]: vm1,vm2, or vm[1-12], or a file with such lists, or an inventory (JSON of
-        az, aws, ansible-inventory). A host needs sshd and the same minor version of Python, or uv; it gets the rest
-        from this machine.
-    ssh
-        The program that reaches the hosts, with options, such as 'ssh -F vms.conf'.
-    remote_dir
-        Directory of the hosts for iocurve's packages and the files of a run, at most 16 characters. Default:
-        ~/.cache/iocurve and /tmp.
-    tls
-        Encrypt the connections of the cluster, with a key made for it.
-    allow_missing
-        Go on without hosts that cannot take part.
     """
     from iocurve.cluster import hosts as over_ssh
     from iocurve.cluster import started
     from iocurve.cluster.host_lists import parse_hosts
 
-    if (local is None) == (hosts is None):
+    if (local is None) == (reach.hosts is None):
         raise DialectError([Diagnostic("cluster up: say where: --hosts vm1,vm2 or --local N")])
-    if hosts is not None:
+    if reach.hosts is not None:
         cluster, _, took = over_ssh.up(
-            parse_hosts(hosts), ssh, report_host, allow_missing=allow_missing, tls=tls, remote_dir=remote_dir
+            parse_hosts(reach.hosts),
+            reach.ssh,
+            report_host,
+            allow_missing=reach.allow_missing,
+            tls=reach.tls,
+            remote_dir=reach.remote_dir,
         )
         address, number = cluster.address, len(cluster.hosts)
         print(", ".join(f"{step} {seconds:.1f} s" for step, seconds in took.items()), file=sys.stderr)
     else:
         assert local is not None
-        ssh_given = None if ssh == SSH else ssh
-        refuse("this is for --hosts", ssh=ssh_given, remote_dir=remote_dir or None, allow_missing=allow_missing)
-        address, number = started.up(local, tls=tls), local
+        refuse("this is for --hosts", replace(reach, tls=False))
+        address, number = started.up(local, tls=reach.tls), local
     print(f"{counted(number, 'load client')}: add --on {address} to a command; iocurve cluster down ends them")
     return 0
 

@@ -27,7 +27,31 @@ OpenClients = Callable[[Sequence[str]], AbstractContextManager[Machines]]
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class ClusterOptions:
+class SshOptions:
+    """Hosts that ssh reaches."""
+
+    hosts: str | None = None
+    """Hosts of the load clients, which ssh reaches: vm1,root@vm2:2222, or vm[1-12], or a file with such lists or an
+    inventory (JSON of az, aws, ansible-inventory, kubectl). A host needs sshd and the same minor version of Python, or
+    uv; it gets the rest from this machine."""
+    ssh: str = SSH
+    """The program that reaches the hosts, with options, such as 'ssh -F vms.conf'."""
+    remote_dir: str = ""
+    """Directory of the hosts for iocurve's packages and the files of a run, at most 16 characters. Default:
+    ~/.cache/iocurve and /tmp."""
+    tls: Flag = False
+    """Encrypt the connections between the machines."""
+    allow_missing: Flag = False
+    """Go on with the load clients that are there; results say which are missing. Default: a missing one is an
+    error."""
+
+
+SSH_OPTIONS = SshOptions()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions(SshOptions):
     """Load clients on a cluster."""
 
     clients: AtLeast1 | None = None
@@ -36,20 +60,6 @@ class ClusterOptions:
     on: str | None = None
     """The cluster: auto for the one that this machine belongs to, or HOST:PORT of its head. Default with --clients:
     auto."""
-    hosts: str | None = None
-    """Generate the load on these hosts, which ssh reaches: vm1,root@vm2:2222, or vm[1-12], or a file with such lists or
-    an inventory (JSON of az, aws, ansible-inventory, kubectl). A host needs sshd and the same minor version of Python,
-    or uv; nothing of iocurve runs there afterwards."""
-    ssh: str = SSH
-    """The program that reaches the hosts, with options, such as 'ssh -F vms.conf'."""
-    remote_dir: str = ""
-    """Directory of the hosts for iocurve's packages and the files of a run, at most 16 characters. Default:
-    ~/.cache/iocurve and /tmp."""
-    tls: Flag = False
-    """With --hosts, encrypt the connections between the machines."""
-    allow_missing: Flag = False
-    """Measure with the load clients that are there; the result says which are missing. Default: a missing one is an
-    error."""
     on_loss: OnLoss = "continue"
     """When a load client is lost or fails during a run: continue with the others, or stop."""
 

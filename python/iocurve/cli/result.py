@@ -7,7 +7,7 @@ import json
 import sys
 import webbrowser
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +18,7 @@ from iocurve.analysis.check_names import Vocabulary
 from iocurve.cli import checks
 from iocurve.cli.common import OUT, OUTPUT, Flag, OutputOptions, TimeNs, example, refuse, show_tables, usage
 from iocurve.cli.exits import status
-from iocurve.cli.machines import SSH, ClusterOptions
+from iocurve.cli.machines import ClusterOptions, SshOptions
 from iocurve.foundation.errors import Diagnostic, DialectError, ResultError, RunError
 from iocurve.foundation.units import counted, format_duration
 from iocurve.measure.machines import Machines
@@ -44,28 +44,16 @@ Every = Annotated[TimeNs, Parameter(validator=validators.Number(gt=0))]
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class KeptFiles:
-    """The machines that have local files of load clients."""
+class KeptFiles(SshOptions):
+    """The machines that have local files of load clients; hosts are reached as they were by the run."""
 
     on: str | None = None
     """The cluster whose machines have the files: auto for the one that this machine belongs to, or HOST:PORT of its
     head. Default: auto."""
-    hosts: str | None = None
-    """The hosts that have the files, as they were given to the run: vm1,vm2, or vm[1-12], or a file with such lists."""
-    ssh: str = SSH
-    """The program that reaches the hosts, with options, such as 'ssh -F vms.conf'."""
-    remote_dir: str = ""
-    """The --remote-dir of the run."""
-    tls: Flag = False
-    """With --hosts, encrypt the connections between the machines."""
-    allow_missing: Flag = False
-    """Fetch from the machines that can be reached."""
 
     def machines(self) -> AbstractContextManager[Machines]:
         """The machines while the context lasts. Raises ``RunError`` and ``PlanError``."""
-        options = {field.name: getattr(self, field.name) for field in fields(self)}
-        options["on"] = self.on if self.on or self.hosts else "auto"
-        return ClusterOptions(**options).machines()
+        return ClusterOptions(**vars(self) | {"on": self.on if self.on or self.hosts else "auto"}).machines()
 
 
 KEPT_FILES = KeptFiles()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::engines::buffers::Buffers;
 use crate::engines::emulated::{Disk, Emulated};
-use crate::engines::files::{check_direct_blocks, is_regular_file, unwritten_bytes};
+use crate::engines::files::{check_direct_blocks, is_regular_file};
 use crate::engines::nfs::{NfsEngine, NfsMetadataEngine, Opening, with_version};
 use crate::engines::request::Engine;
 use crate::engines::{
@@ -13,20 +13,21 @@ use crate::engines::{
 };
 use crate::error::EngineError;
 use crate::outcome::{ConnectionOutcome, State};
-use crate::plan::{EnginePlan, OperationKind, Worker};
+use crate::plan::{EnginePlan, FilePlan, OperationKind, Worker};
 use crate::record::Recorded;
 use crate::verify;
 use crate::worker::{Ended, Load, Publish, Shared, Start};
 
 /// Opens a worker's engine, waits for the start and runs the worker to its end.
 ///
-/// The worker's files are on `disk`, if there is one. `wait_for_start` returns the time at which the worker starts;
+/// The worker's files are on `disk`, if there is one. `unwritten_bytes` counts those of a region. `wait_for_start` returns the time at which the worker starts;
 /// `None` means that another worker could not be prepared, so that this one does not run either.
 pub(super) fn open_and_run(
     worker: &Worker,
     buffers: Buffers,
     shared: &Shared,
     disk: Option<Disk>,
+    unwritten_bytes: &dyn Fn(&FilePlan) -> u64,
     wait_for_start: &mut dyn FnMut() -> Option<Start>,
     publish: &mut Publish<'_>,
 ) -> Result<Option<Ran>, EngineError> {
@@ -38,7 +39,7 @@ pub(super) fn open_and_run(
     let engine = capabilities(&worker.engine);
     let mut unwritten = None;
     if disk.is_none() && engine.local && engine.moves_data && !engine.does_metadata {
-        unwritten = worker.does(OperationKind::Read).then(|| unwritten_of(worker));
+        unwritten = worker.does(OperationKind::Read).then(|| worker.files.iter().map(unwritten_bytes).sum());
         labels.extend(labels_of_files(worker));
     }
     let run = Runner { worker, buffers, shared, disk, labels, unwritten, wait_for_start, publish };
@@ -138,9 +139,4 @@ pub(super) struct Ran {
 fn labels_of_files(worker: &Worker) -> Option<String> {
     let punches = worker.does(OperationKind::Trim) && worker.files.iter().any(is_regular_file);
     punches.then(|| "trim_punches_holes".to_owned())
-}
-
-/// Bytes of a worker's files that were never written.
-fn unwritten_of(worker: &Worker) -> u64 {
-    worker.files.iter().map(unwritten_bytes).sum()
 }

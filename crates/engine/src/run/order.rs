@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use iocurve_meter::Nanos;
 
+use crate::engines::files::Unwritten;
 use crate::outcome::{IntervalOutcome, State, SteadyOutcome};
 use crate::plan::{EndsOthers, Group, Worker};
 use crate::record::Tally;
@@ -24,6 +25,8 @@ pub(crate) struct GroupOrder<'a> {
     finish: Vec<Arc<AtomicBool>>,
     /// Failures that count against the limit of a tolerance.
     pub(crate) failed: Arc<AtomicU64>,
+    /// Holes of the files that workers without `wait_for` read.
+    pub(crate) unwritten: Unwritten,
     state: Mutex<GroupState>,
     changed: Condvar,
 }
@@ -61,6 +64,7 @@ impl<'a> GroupOrder<'a> {
             group,
             finish: group.workers.iter().map(|_| Arc::default()).collect(),
             failed: Arc::default(),
+            unwritten: Unwritten::default(),
             state: Mutex::new(GroupState {
                 unprepared,
                 start: None,

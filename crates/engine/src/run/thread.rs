@@ -10,10 +10,11 @@ use super::outcomes::{not_started, outcome};
 use crate::cpu::{bind_thread, wake_on_time};
 use crate::engines::buffers::Buffers;
 use crate::engines::emulated::Disks;
+use crate::engines::files::unwritten_bytes;
 use crate::error::EngineError;
 use crate::offsets::SharedPositions;
 use crate::outcome::{IntervalOutcome, State, WorkerOutcome};
-use crate::plan::{OperationKind, Worker};
+use crate::plan::{FilePlan, OperationKind, Worker};
 use crate::record::Tally;
 use crate::tree::TreeState;
 use crate::worker::flow::Share;
@@ -95,7 +96,10 @@ fn prepare_and_run(
         order.interval_closed(number, interval, tallies);
     };
     let disk = worker.disk.as_ref().map(|plan| disks.get(plan));
-    board.stalls.recording(|| open_and_run(worker, buffers, &shared, disk, start, &mut publish))
+    // A worker that waits for others counts what these have left unwritten.
+    let counts_with_others = worker.wait_for.is_empty();
+    let unwritten = |file: &FilePlan| if counts_with_others { order.unwritten.of(file) } else { unwritten_bytes(file) };
+    board.stalls.recording(|| open_and_run(worker, buffers, &shared, disk, &unwritten, start, &mut publish))
 }
 
 /// Tells the other workers that this one has ended: as planned, by an error or by a panic.

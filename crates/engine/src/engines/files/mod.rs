@@ -3,12 +3,14 @@
 mod device;
 mod direct;
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use self::device::refuse_device_in_use;
 pub(crate) use self::direct::check_direct_blocks;
@@ -141,6 +143,26 @@ pub(crate) fn unwritten_bytes(plan: &FilePlan) -> u64 {
     unwritten
 }
 
+/// The bytes without data of the regions that several workers read, each region counted once.
+#[derive(Debug, Default)]
+pub(crate) struct Unwritten {
+    regions: Mutex<BTreeMap<Region, Arc<OnceLock<u64>>>>,
+}
+
+/// Path, start and length.
+type Region = (String, u64, u64);
+
+impl Unwritten {
+    /// As [`unwritten_bytes`]; the first call for a region counts, and others wait for it.
+    pub(crate) fn of(&self, plan: &FilePlan) -> u64 {
+        let region = (plan.path.clone(), plan.offset_bytes, plan.bytes);
+        let mut regions = self.regions.lock().unwrap_or_else(PoisonError::into_inner);
+        let counted = Arc::clone(regions.entry(region).or_default());
+        drop(regions);
+        *counted.get_or_init(|| unwritten_bytes(plan))
+    }
+}
+
 /// Returns `true` if the file exists and is a regular file.
 pub(crate) fn is_regular_file(plan: &FilePlan) -> bool {
     fs::metadata(&plan.path).is_ok_and(|status| status.is_file())
@@ -267,6 +289,18 @@ mod tests {
         // SAFETY: a system call without pointers.
         assert_eq!(unsafe { libc::fallocate(file.as_raw_fd(), 0, 1 << 20, 1 << 20) }, 0);
         assert!(unwritten(0, 2 << 20) <= (1 << 20) - 4096);
+    }
+
+    #[test]
+    fn a_region_that_several_workers_read_is_counted_once() {
+        let scratch = Scratch::with_file("shared-hole", 4096);
+        let file = OpenOptions::new().write(true).open(scratch.path()).unwrap();
+        file.set_len(2 << 20).unwrap();
+        let (unwritten, whole) = (Unwritten::default(), plan(scratch.path(), 0, 2 << 20));
+        assert_eq!(unwritten.of(&whole), (2 << 20) - 4096);
+        file.write_all_at(&[1; 4096], 1 << 20).unwrap();
+        assert_eq!(unwritten.of(&whole), (2 << 20) - 4096, "a second count would find what was written");
+        assert_eq!(unwritten.of(&plan(scratch.path(), 1 << 20, 1 << 20)), (1 << 20) - 4096, "another region");
     }
 
     #[test]
