@@ -120,7 +120,7 @@ def advice(said: str) -> Show:
     def cells(directory: Path) -> Cells:
         pairs = gains_of_points.pairs(_family(directory, "advice").members)
         texts = [
-            f"{gains_of_points.kind_and_block(pair.few)} depth {pair.few.axis('depth'):g}: {pair.gain.ratio:.2f} × "
+            f"{gains_of_points.kind_and_block(pair.few)} depth {pair.few.axis('depth'):g}: {pair.gain.value:.2f} × "
             f"{pair.gain.verdict}"
             for pair in pairs
         ]

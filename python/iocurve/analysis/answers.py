@@ -42,7 +42,7 @@ def answer_of(result: Result, families: Sequence[PointFamily]) -> list[Headline]
         return []
     values: dict[str, str] = {}
     for _, other, gain in found:
-        values.setdefault(_kinds(other), f"{gain.ratio:.2f} × {_kinds(other)}")
+        values.setdefault(_kinds(other), f"{gain.value:.2f} × {_kinds(other)}")
     detail = " · ".join(f"{_place(other)}: {gain.full_text}" for _, other, gain in found[:LISTED_MAX])
     mark = mark_of([member.point for base, other, _ in found[:LISTED_MAX] for member in (base, other)])
     before, after = (member.point.axes[scenario.answer] for member in found[0][:2])

@@ -6,50 +6,34 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from iocurve.analysis.families import MeasuredPoint
 from iocurve.foundation.units import format_bytes
 from iocurve.result.document import OWN_LIMITS
-from iocurve.result.paired import RateRatio, Verdict
+from iocurve.result.paired import RateRatio
 
 
-class Gain(msgspec.Struct, frozen=True):
+class Gain(RateRatio, frozen=True):
     """The rate of a point relative to that of another."""
 
-    figure: RateRatio
     disturbance: str | None = None
     """How others disturbed one of the points; None if they did not."""
 
     @property
-    def ratio(self) -> float:
-        """The rate divided by that of the base."""
-        return self.figure.value
-
-    @property
-    def verdict(self) -> Verdict:
-        """``faster``, ``slower``, ``no difference`` or ``cannot tell``, the same everywhere."""
-        return self.figure.verdict
-
-    @property
     def text(self) -> str:
         """``1.42 × [1.35, 1.50]``; ``1.42 ×`` where the points were measured once."""
-        return " ".join(filter(None, (f"{self.ratio:.2f} ×", self.bounds_text)))
+        return " ".join(filter(None, (f"{self.value:.2f} ×", self.bounds_text)))
 
     @property
     def times_text(self) -> str:
         """``1.42 times [1.35, 1.50]``."""
-        return " ".join(filter(None, (f"{self.ratio:.2f} times", self.bounds_text)))
-
-    @property
-    def bounds_text(self) -> str:
-        """``[1.35, 1.50]``; empty without an interval."""
-        return self.figure.bounds_text
+        return " ".join(filter(None, (f"{self.value:.2f} times", self.bounds_text)))
 
     @property
     def verdict_text(self) -> str:
         """``no difference of 10 % or more``, ``cannot tell: 1 of 5 turns had no operations``, ``faster, disturbed``."""
-        return ", ".join(filter(None, (self.figure.verdict_text, self.disturbance and "disturbed")))
+        return ", ".join(filter(None, (super().verdict_text, self.disturbance and "disturbed")))
 
     @property
     def full_text(self) -> str:
@@ -59,21 +43,21 @@ class Gain(msgspec.Struct, frozen=True):
 
 def gain_of(member: MeasuredPoint, base: MeasuredPoint) -> Gain | None:
     """Compares the rates of two points, in the unit of the first; None where the base measured nothing."""
-    figure = member.point.gain_over(base.point)
-    if figure is None:
+    found = member.point.gain_over(base.point)
+    if found is None:
         return None
     limits = [one.limit.short_name for one in (member, base) if one.limit and one.limit.code in OWN_LIMITS]
-    disturbance = member.point.disturbance or base.point.disturbance
-    return Gain(replace(figure, own_limit=next(iter(limits), figure.own_limit)), disturbance)
+    gain = Gain(**asdict(found), disturbance=member.point.disturbance or base.point.disturbance)
+    return replace(gain, own_limit=limits[0]) if limits else gain
 
 
-NOTHING = Gain(RateRatio(0.0, None, None, doubt="no operations"))
+NOTHING = Gain(0.0, None, None, doubt="no operations")
 """The gain where the base measured nothing."""
 
 
 def spread_text(members: Sequence[MeasuredPoint]) -> str:
     """The smallest and the largest gain: ``0.90 times [0.87, 0.93] the rate (read 4 KiB at depth 1) to …``."""
-    ordered = sorted(pairs(members), key=lambda pair: pair.gain.ratio)
+    ordered = sorted(pairs(members), key=lambda pair: pair.gain.value)
     if not ordered:
         return ""
     least, most = ordered[0], ordered[-1]

@@ -202,7 +202,7 @@ def _lowest_latencies(result: Result, family: PointFamily) -> list[_Candidate]:
 
 def _advice(family: PointFamily) -> list[_Candidate]:
     pairs = gains.pairs(family.members)
-    faster = sum(pair.gain.verdict == "faster" and not pair.gain.figure.is_small for pair in pairs)
+    faster = sum(pair.gain.verdict == "faster" and not pair.gain.is_small for pair in pairs)
     _, most = gains.fewest_and_most(family.members)
     what, mark = f"loads are faster with nconnect {most}", mark_of([member.point for member in family.members])
     return [_Candidate(Headline(f"{faster}", f"of {len(pairs)}", what, mark=mark), "advice", faster)]

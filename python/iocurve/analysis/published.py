@@ -73,7 +73,7 @@ def comparisons_of(result: Result) -> list[PublishedComparison]:
         for reference in result.references:
             for figure in reference.of(point.family, dict(point.axes)):
                 gain = _gain(point, result.points) if figure.unit == "×" else None
-                measured = gain.ratio if gain else _measured(point, figure)
+                measured = gain.value if gain else _measured(point, figure)
                 if measured:
                     found.append(PublishedComparison(point, figure, reference, measured, speed, gain))
     return found

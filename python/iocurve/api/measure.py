@@ -217,8 +217,7 @@ def scenario(
         raise DialectError([Diagnostic(f"form={form!r}: choose short or full")])
     if form and scale is not None:
         raise DialectError([Diagnostic("form and scale: choose one")])
-    if scale is not None and not 0 < scale <= 1:
-        raise DialectError([Diagnostic(f"scale={scale}: choose a fraction above 0, at most 1")])
+    _require_fraction(scale=scale)
     _require_known(more, ScenarioOptions)
     _require_between(1, ROUNDS_MAX, runs=more.get("runs"))
     _require_at_least(0, retries=more.get("retries"))
@@ -286,8 +285,7 @@ def knee(
     measured.
     """
     _require_at_least(1, iodepth_max=iodepth_max)
-    if percent_of_capacity is not None and not 0 < percent_of_capacity < 100:
-        raise DialectError([Diagnostic(f"percent_of_capacity={percent_of_capacity}: choose a number from 0 to 100")])
+    _require_percentage(percent_of_capacity=percent_of_capacity)
     question = _question(target, workload, size, precision, create=create, overwrite=overwrite)
     question = replace(question, iodepth_max=iodepth_max, percent_of_capacity=percent_of_capacity)
     return measured(searches.knee_search(question), out)
@@ -312,8 +310,7 @@ def max_rate(
     Open loop: the response time counts from the scheduled time of each request. The search ends after ``patience`` with
     the bracket that it has. The rest is as for ``knee``.
     """
-    if not 0 < percentile < 100:
-        raise DialectError([Diagnostic(f"percentile={percentile}: choose a number from 0 to 100")])
+    _require_percentage(percentile=percentile)
     limit_ns, patience_ns = _read("latency", latency, parse_time_ns), _read("patience", patience, parse_time_ns)
     _require_at_least(1, latency=limit_ns, patience=patience_ns)
     question = _question(target, workload, size, precision, create=create, overwrite=overwrite)
@@ -334,8 +331,7 @@ def curve(
     overwrite: bool = False,
 ) -> Result:
     """Measures latency in even steps of load up to the target's maximum (open loop). The rest is as for ``knee``."""
-    if not 1 <= steps <= 100:
-        raise DialectError([Diagnostic(f"steps={steps}: choose 1 to 100")])
+    _require_between(1, 100, steps=steps)
     question = _question(target, workload, size, precision, create=create, overwrite=overwrite)
     return measured(searches.curve_search(question, steps), out)
 
@@ -414,23 +410,27 @@ def _require_known(found: Mapping[str, object], known: type) -> None:
         raise TypeError(f"got an unexpected keyword argument '{name}'; there are {', '.join(known.__annotations__)}")
 
 
-def _require_fraction(**values: float | None) -> None:
+def _require(choice: str, is_right: Callable[[float], bool], **values: float | None) -> None:
+    """Raises ``DialectError`` for the first value that was given and is not right."""
     for name, value in values.items():
-        if value is not None and not 0 < value <= 1:
-            raise DialectError([Diagnostic(f"{name}={value}: choose a fraction above 0, at most 1")])
+        if value is not None and not is_right(value):
+            raise DialectError([Diagnostic(f"{name}={value}: choose {choice}")])
+
+
+def _require_fraction(**values: float | None) -> None:
+    _require("a fraction above 0, at most 1", lambda value: 0 < value <= 1, **values)
 
 
 def _require_between(least: int, most: int, **values: int | None) -> None:
-    for name, value in values.items():
-        if value is not None and not least <= value <= most:
-            raise DialectError([Diagnostic(f"{name}={value}: choose {least} to {most}")])
+    _require(f"{least} to {most}", lambda value: least <= value <= most, **values)
 
 
 def _require_at_least(least: int, **values: int | None) -> None:
-    """Raises ``DialectError`` for the first value that is too small."""
-    for name, value in values.items():
-        if value is not None and value < least:
-            raise DialectError([Diagnostic(f"{name}={value}: choose at least {least}")])
+    _require(f"at least {least}", lambda value: value >= least, **values)
+
+
+def _require_percentage(**values: float | None) -> None:
+    _require("a number from 0 to 100", lambda value: 0 < value < 100, **values)
 
 
 def _read(name: str, text: str, parse: Callable[[str], T]) -> T:

@@ -94,13 +94,13 @@ def gain_bar(place: str, series: str, measured: MeasuredPoint, base: MeasuredPoi
         charts.JudgedBar(
             place,
             series,
-            gain.ratio,
-            low=gain.figure.low,
-            high=gain.figure.high,
+            gain.value,
+            low=gain.low,
+            high=gain.high,
             verdict=gain.verdict,
             text=gain.full_text,
             is_disturbed=bool(gain.disturbance),
-            margin=gain.figure.margin,
+            margin=gain.margin,
         )
     ]
 

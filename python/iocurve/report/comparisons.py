@@ -216,7 +216,7 @@ def advice_table(family: PointFamily) -> ReportFigure:
     )
     return ReportFigure.of(
         family.title or f"Where nconnect {many} pays",
-        ADVICE_CAPTION.format(margin=margin_text(pairs[0].gain.figure.margin if pairs else MARGIN)),
+        ADVICE_CAPTION.format(margin=margin_text(pairs[0].gain.margin if pairs else MARGIN)),
         charts=[charts.advice(advice_cells(pairs))],
         table=Table.of(columns, list(map(_advice_row, pairs)), text_columns=2),
         name=f"{family.name} advice",
@@ -229,11 +229,11 @@ def advice_cells(pairs: Sequence[Pair]) -> list[charts.JudgedBar]:
         charts.JudgedBar(
             gains.kind_and_block(pair.few),
             f"{pair.few.axis('depth'):g}",
-            pair.gain.ratio,
+            pair.gain.value,
             verdict=pair.gain.verdict,
             text="/".join(
                 [
-                    f"{pair.gain.ratio:.2f} ×{' *' if pair.gain.disturbance else ''}",
+                    f"{pair.gain.value:.2f} ×{' *' if pair.gain.disturbance else ''}",
                     *([pair.gain.bounds_text] if pair.gain.bounds_text else []),
                     f"{format_latency(pair.few.summary.latency.mean_ns)} →",
                     format_latency(pair.many.summary.latency.mean_ns),
