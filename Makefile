@@ -158,6 +158,10 @@ $(SITE)/.installed: requirements-docs.lock | $(VENV)/.created
 readme: develop ## run the commands of README.md, and write their outputs and the picture of a report
 	$(BIN)/python -m bench.readme
 
+.PHONY: pictures
+pictures: develop ## take the pictures of a report and of an article that the documents show, from a kept result
+	$(BIN)/python -m bench.readme --pictures
+
 # By hand: half an hour. DOCUMENTS limits it, for example to the time that a machine is quiet; a second call continues.
 .PHONY: documents
 documents: develop ## show the statements of the published documents, and write docs/evidence/published.md

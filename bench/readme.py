@@ -189,21 +189,33 @@ def write_kept() -> None:
     PAGE.write_text(page, encoding="utf-8")
 
 
-def take_picture(page: Path) -> None:
-    """Writes the first screen of a report as a PNG, by Chromium."""
+def take_picture(page: Path, picture: Path = PICTURE, *, is_dark: bool = False) -> None:
+    """Writes the first screen of a page as a PNG, by Chromium."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:
         raise SystemExit("docs/report.png needs Chromium: apt-get install chromium")
     width, height = PICTURE_SIZE
     words = [browser, "--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={width},{height}"]
-    subprocess.run([*words, f"--screenshot={PICTURE}", page.as_uri()], check=True, capture_output=True, timeout=60)
+    words += ["--virtual-time-budget=10000", *(["--blink-settings=preferredColorScheme=0"] if is_dark else [])]
+    subprocess.run([*words, f"--screenshot={picture}", page.as_uri()], check=True, capture_output=True, timeout=60)
+
+
+def take_pictures() -> None:
+    """Writes the pictures of documents from a result that is kept, without a measurement."""
+    with tempfile.TemporaryDirectory() as at:
+        directory, kept = Path(at), next(block for block in BLOCKS if block.kept)
+        (directory / "result.json").write_bytes(lzma.decompress(kept_result(kept).read_bytes()))
+        for command in ("iocurve report result.json", "iocurve article result.json --out ."):
+            ran(command, {}, directory)
+        take_picture(directory / "report.html", PICTURE.with_name("report-dark.png"), is_dark=True)
+        take_picture(directory / "article.html", PICTURE.with_name("article.png"))
 
 
 def main() -> None:
     """Runs the blocks, and writes the page, the picture and the results that are kept."""
     wanted, found = sys.argv[1:], bodies(PAGE.read_text(encoding="utf-8"))
-    if wanted == ["--kept"]:
-        write_kept()
+    if wanted in (["--kept"], ["--pictures"]):
+        (write_kept if wanted == ["--kept"] else take_pictures)()
         return
     if missing := [block.name for block in BLOCKS if block.name not in found]:
         raise SystemExit(f"README.md lacks the blocks {', '.join(missing)}")

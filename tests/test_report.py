@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -207,6 +208,21 @@ def test_the_visit_sees_errors_and_requests(tmp_path: Path) -> None:
     assert len(seen.console) == 1
     assert "missing is not defined" in seen.console[0]
     assert seen.requests == ["https://example.invalid/image.png"]
+
+
+def test_headings_are_in_order_and_every_color_of_a_light_page_has_one_on_a_dark() -> None:
+    for page in (
+        report.html(read(synthetic.envelope())),
+        report.html(read(interrupted())),
+        article.html(article.article([read(synthetic.fio_run())])),
+    ):
+        levels = [int(level) for level in re.findall(r"<h([1-6])", page)]
+        assert levels[0] == 1
+        assert all(after <= before + 1 for before, after in pairwise(levels))
+        dark = page[page.index("prefers-color-scheme: dark") :]
+        assert set(re.findall(r"(--\w[\w-]*):", page[: page.index("@media")])) == set(
+            re.findall(r"(--\w[\w-]*):", dark[: dark.index("/*")])
+        )
 
 
 def test_an_incomplete_run_says_so_first() -> None:

@@ -17,6 +17,7 @@ from iocurve.report.table import Table, bold, code
 from iocurve.result.document import Result
 from iocurve.result.figures import RESPONSE, of_kind, plain
 from iocurve.result.paired import Verdict, margin_text
+from iocurve.result.stalls import first_names
 from iocurve.result.stats import CONFIDENCE
 
 VERDICTS: tuple[Verdict, ...] = ("slower", "faster", "no difference", "cannot tell")
@@ -284,6 +285,13 @@ class History(msgspec.Struct, frozen=True):
 
     runs: tuple[HistoryRun, ...]
     series: tuple[Series, ...]
+
+    @property
+    def summary(self) -> str:
+        """``3 of 12 series changed: read depth 8 (iops), …``."""
+        changed = [f"{one.point} ({one.name})" for one in self.series if history_changes(self, one)]
+        of = f"of {len(self.series)} series changed"
+        return f"{len(changed)} {of}: {first_names(changed)}." if changed else f"None {of}."
 
     @property
     def notes(self) -> tuple[str, ...]:

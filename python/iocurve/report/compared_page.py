@@ -13,7 +13,7 @@ from iocurve._native import VERSION
 from iocurve.analysis.compare import NAMES, Difference, label
 from iocurve.analysis.families import MeasuredPoint, PointFamily
 from iocurve.analysis.history import Series
-from iocurve.foundation.units import counted
+from iocurve.foundation.units import capitalised, counted
 from iocurve.report import charts
 from iocurve.report.cells import ReportFigure, rate_unit, slug
 from iocurve.report.cells import rate as rate_of
@@ -48,7 +48,8 @@ def page(compared: Compared) -> str:
         title="Comparison",
         version=VERSION,
         sources=list(zip(compared.labels, compared.sources, strict=True)),
-        subtitle=compared.summary,
+        subtitle=f"{counted(len(compared.comparison.differences), 'figure')} compared",
+        finding=f"{capitalised(compared.summary)}." if compared.summary else "There is no figure to compare.",
         notes=compared.notes,
         missing=compared.unmatched,
         figures=[*_conditions(compared), *_curves(compared), *_changes(compared), _table(compared)],
@@ -152,6 +153,7 @@ def history_page(history: History) -> str:
         version=VERSION,
         sources=[],
         subtitle=f"{counted(len(history.runs), 'run')}, {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC",
+        finding=history.summary,
         notes=history.notes,
         missing=[],
         figures=[overview, *(_series_figure(history, one) for one in history.series)],
