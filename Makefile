@@ -68,6 +68,17 @@ check: lint ## formatting, lints and types of both languages
 .PHONY: lint
 lint: format clippy ## formatting and lints of both languages
 
+# By hand: make test, and ten minutes more. It tags only with TAG=1, and pushes nothing.
+.PHONY: release
+release: develop ## check, test, and build wheels, source distribution, SBOM, licences, man page and completions in dist/; TAG=1 tags
+	$(BIN)/python -m bench.release check
+	$(MAKE) --no-print-directory test
+	rm -rf dist
+	$(MAKE) --no-print-directory wheel
+	$(BIN)/maturin sdist --out dist
+	$(BIN)/python -m bench.release documents dist
+	$(if $(TAG),$(BIN)/python -m bench.release tag)
+
 .PHONY: format
 format: develop
 	cargo fmt --all --check

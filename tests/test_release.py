@@ -1,0 +1,56 @@
+"""What a release consists of, and what keeps one back."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+import pytest
+
+from bench import release
+from iocurve.cli.commands import app
+from iocurve.cli.listing import COMMANDS
+
+DATED = "# Changelog\n\n## 1.2.3 (2026-11-27)\n"
+
+
+@pytest.mark.parametrize(
+    ("changelog", "status", "tagged", "reasons"),
+    [
+        (DATED, "", None, []),
+        (DATED, "", "head", []),
+        (DATED, " M Makefile", None, ["the working tree has changes: Makefile"]),
+        ("## Unreleased: 1.2.3\n", "", None, ["CHANGELOG.md has no heading: ## 1.2.3 (YYYY-MM-DD)"]),
+        (DATED, "", "other", ["v1.2.3 is the tag of another commit (other); raise the version in Cargo.toml"]),
+    ],
+)
+def test_a_release_is_refused_with_the_reason(
+    changelog: str, status: str, tagged: str | None, reasons: list[str]
+) -> None:
+    assert list(release.refusals(changelog, status, tagged, "head", "1.2.3")) == reasons
+
+
+@pytest.mark.slow
+def test_the_sbom_and_the_licences_have_each_linked_crate() -> None:
+    linked = release.crates()
+    names = {crate.name for crate in linked}
+    assert {"iocurve-py", "iocurve-engine", "iocurve-volume", "pyo3", "serde_json"} <= names
+    assert not names & {"proptest", "criterion", "iocurve-contract"}
+    lock = tomllib.loads((release.ROOT / "Cargo.lock").read_text(encoding="utf-8"))
+    locked = {(one["name"], one["version"]) for one in lock["package"]}
+    assert {(crate.name, crate.version) for crate in linked} <= locked
+    assert all(crate.licence != "unknown" for crate in linked)
+    document = release.sbom(linked, "abc")
+    assert document["metadata"] == {
+        "component": {"type": "application", "name": "iocurve", "version": f"{release.version()}+abc"}
+    }
+    text = release.licences(linked)
+    assert [crate.name for crate in linked if crate.checksum and f"{crate.name} {crate.version} (" not in text] == []
+
+
+def test_the_man_page_has_each_command_and_option() -> None:
+    page = release.manual().replace("\\-", "-")
+    for command in COMMANDS:
+        assert f"\n.SS iocurve {command.name}\n" in page
+    options = [name for one in app["envelope"].assemble_argument_collection() for name in one.names]
+    assert [name for name in options if name.startswith("--") and not re.search(rf"^\.B .*{name}\b", page, re.M)] == []
