@@ -1,9 +1,11 @@
-"""iocurve as people run it: in this process, and as a program."""
+"""Command lines of iocurve, in this process."""
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,9 @@ def status_of(*arguments: str) -> int:
 
 
 def iocurve(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """A command line, run to its end."""
-    command = [sys.executable, "-m", "iocurve", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=cwd, check=False)
+    """A command line, run to its end in this process: a program would load the package anew. Its stdin is empty."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err), chdir(cwd or Path.cwd()):
+        patch.setattr(sys, "stdin", io.StringIO())
+        status = status_of(*arguments)
+    return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())

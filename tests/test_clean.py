@@ -24,6 +24,7 @@ from iocurve.targets.places import LocalPlace, NfsPlace, Place
 from iocurve.targets.target import NfsTarget
 from load_clients import LocalLink, group_of
 from plans import file_plan, local_engine, nfs_engine, plan_of, worker
+from programs import iocurve
 
 pytestmark = pytest.mark.slow
 
@@ -34,8 +35,7 @@ DEAD_PROCESS = 2**22 + 1
 
 
 def clean(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [*IOCURVE, "clean", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
+    return iocurve("clean", *arguments)
 
 
 def left(directory: Path, *names: str, size: int = 4096, pid: int = DEAD_PROCESS, kept: bool = False) -> Manifest:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+import programs
 from goldens import data
 
 pytestmark = pytest.mark.slow
@@ -26,8 +25,7 @@ HOSTS, VOLUMES = 2, 2
 
 
 def iocurve(directory: Path, *arguments: str) -> str:
-    command = [sys.executable, "-m", "iocurve", *arguments]
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=100, check=False)
+    done = programs.iocurve(*arguments, cwd=directory)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

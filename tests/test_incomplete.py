@@ -27,7 +27,7 @@ from iocurve.measure.jobs import walk
 from iocurve.report.figures import figures
 from iocurve.report.table import result_table
 from iocurve.result.document import RESULT_NAME, Result
-from programs import status_of
+from programs import iocurve, status_of
 
 REASON = "Ctrl-C after point 3 of 26"
 PASSING = ("--fail-if", "p99 > 100s")
@@ -177,8 +177,7 @@ def test_text_that_was_kept_of_a_run_that_ended_early_says_so(words: str, name: 
 @pytest.mark.slow
 def test_a_run_that_ends_within_its_ramp_is_a_failure(tmp_path: Path) -> None:
     words = ["fio", "--name=a", "--rw=read", "--size=64k", "--ramp_time=5", "--ioengine=null", "--out=out"]
-    command = [sys.executable, "-m", "iocurve", *words]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    ran = iocurve(*words, cwd=tmp_path)
     assert ran.returncode == 1
     assert "a: no operation completed in the measured time" in ran.stderr
     assert status_of("check", f"{tmp_path}/out", *PASSING) == 1

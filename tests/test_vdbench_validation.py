@@ -16,6 +16,7 @@ from iocurve.dialects.vdbench.parameter_file import ParameterFile
 from iocurve.engine.derived import block_bytes_max
 from iocurve.engine.plan import Verify, VerifyMap
 from iocurve.foundation.errors import DialectError
+from programs import iocurve
 
 pytestmark = pytest.mark.slow
 
@@ -94,8 +95,7 @@ FILE = (
 def run(directory: Path, *options: str, rdpct: int = 0, wd: str = "wd*") -> subprocess.CompletedProcess[str]:
     text = FILE.format(path=directory / "data", rdpct=rdpct, wd=wd, elapsed=2)
     (directory / "p").write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "iocurve", "vdbench", "-f", "p", *options]
-    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=60, check=False)
+    return iocurve("vdbench", "-f", "p", *options, cwd=directory)
 
 
 def change(directory: Path) -> None:

@@ -39,12 +39,9 @@ from iocurve.volume.limits import AddedLatency, Limits
 from iocurve.volume.messages import ServedStats
 from iocurve.volume.metrics import VolumeMetrics
 from iocurve.volume.spec import ExportSpec, parse_export, read_spec
+from programs import iocurve
 
 pytestmark = pytest.mark.slow
-
-
-def iocurve(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([IOCURVE, *arguments], capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from bench.servers import IOCURVE
 from bench.servers import volume as serve
 from goldens import cases, matches
 from iocurve.foundation.errors import DialectError
@@ -21,6 +20,7 @@ from iocurve.volume import config
 from iocurve.volume.config import ClientRule, ExportRules, handle_key, parse_client
 from iocurve.volume.serve import greeting, reachable_host
 from iocurve.volume.spec import ExportSpec, VolumeSpec, parse_export, read_spec, spec_of, volume_of
+from programs import iocurve
 
 pytestmark = pytest.mark.slow
 
@@ -32,10 +32,6 @@ def runtime(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
     """Control sockets and keys of tests are apart from those of other volumes of this machine."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-
-
-def iocurve(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([IOCURVE, *arguments], capture_output=True, text=True, timeout=60, check=False)
 
 
 def write_to(url: str) -> subprocess.CompletedProcess[str]:
