@@ -192,14 +192,14 @@ class Writer:
         # The last interval of a group may end between two live updates.
         self._print(*(self._table.line(at, one) for at, one in lines if one.label not in done.shown))
         self._directory.write("summary", [self._table.line(at, one) for at, one in lines])
-        for at, one in lines:
-            self._directory.flat(at, planned.name, one, planned.constants)
+        flat = partial(self._table.flat, run=planned.name, constants=planned.constants)
+        self._directory.write("flatfile", [flat(at, row=one) for at, one in lines])
         if total:
             line = self._table.line(ended, total)
             self._print(line, "")
             self._directory.write("summary", [line])
-            self._directory.total(ended, total)
-            self._directory.flat(ended, planned.name, total, planned.constants)
+            self._directory.write("totals", [*self._table.header(ended), line])
+            self._directory.write("flatfile", [flat(ended, row=total)])
         elif not planned.is_format:
             line = f"{clock(ended)} no average: the run ended before the first counted interval was complete"
             self._print(line, "")

@@ -53,8 +53,9 @@ def span_stats(prepared: PreparedSpan, outcome: Outcome | None, clients: int = 1
     """
     if outcome is None:
         return SpanStats(0.0, ())
-    numbers = {place: number for number, place in enumerate(_worker_positions(prepared))}
     lengths = [len(group.workers) for group in prepared.plan.groups]
+    places = ((group, worker) for group, length in enumerate(lengths) for worker in range(length))
+    numbers = {place: number for number, place in enumerate(places)}
     workers = {
         (worker.worker // lengths[worker.group], numbers[worker.group, worker.worker % lengths[worker.group]]): worker
         for worker in outcome.workers
@@ -67,12 +68,6 @@ def span_stats(prepared: PreparedSpan, outcome: Outcome | None, clients: int = 1
         for rows in prepared.threads
     )
     return SpanStats(max((measured_ns(worker) for worker in workers.values()), default=0) / SECOND_NS, threads)
-
-
-def _worker_positions(prepared: PreparedSpan) -> list[tuple[int, int]]:
-    """Group index and index within the group, for each worker of a plan."""
-    groups = prepared.plan.groups
-    return [(group, worker) for group in range(len(groups)) for worker in range(len(groups[group].workers))]
 
 
 def buckets(workers: Sequence[WorkerOutcome]) -> list[GroupInterval]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 
 from iocurve.dialects.vdbench.output.reports import Kind, Report, Reports, run_links
-from iocurve.dialects.vdbench.output.table import INTRODUCTION, METADATA, MONTHS, Cell, OutputTable, Row, clock
+from iocurve.dialects.vdbench.output.table import INTRODUCTION, METADATA, MONTHS, OutputTable, Row, clock
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.foundation.errors import TargetError
 from iocurve.foundation.units import MICROSECOND_NS
@@ -95,14 +95,6 @@ class OutputDirectory:
         self._append_raw("summary", ["", self._anchor, "", *map(escape, self._table.header(at))])
         for report in _BY_RUN:
             self._append_raw(report, ["", self._anchor, ""])
-
-    def total(self, at: datetime, row: Row) -> None:
-        """Adds the average of a run to ``totals.html``."""
-        self.write("totals", [*self._table.header(at), self._table.line(at, row)])
-
-    def flat(self, at: datetime, run: str, row: Row, constants: Mapping[str, Cell]) -> None:
-        """Adds a line to ``flatfile.html``."""
-        self.write("flatfile", [self._table.flat(at, run, row, constants)])
 
     def histogram(self, workers: Sequence[WorkerOutcome]) -> None:
         """Adds the response times of a run to ``histogram.html``."""
