@@ -17,6 +17,8 @@ from iocurve.analysis import read
 from iocurve.analysis.check_expressions import parse_all
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.analysis.checks import check
+from iocurve.analysis.doubts import level_doubts
+from iocurve.analysis.level_changes import level_change
 from iocurve.engine.outcome import Absence, WorkerOutcome
 from iocurve.foundation.units import SECOND_NS
 from iocurve.result.document import MachineUse, Point, Result
@@ -58,6 +60,25 @@ def codes(worker: WorkerOutcome) -> list[str]:
 def test_a_stall_stands_out(latencies: dict[int, int], start_ms: int | None) -> None:
     stall = longest_stall([run(latencies)])
     assert (stall and stall[0] // MS) == start_ms
+
+
+def test_a_stall_stands_beside_the_state_of_the_machine() -> None:
+    """A reader of the first lines alone learns that operations stalled."""
+    found = read(synthetic.result([point_of(run({MS: 10_000, 3_000 * MS: 1})), point_of(run({MS: 10_000}))]))
+    assert found.trust[1].endswith("; operations stalled for up to 3 s in 1 of 2 points")
+
+
+def test_a_stall_near_the_start_is_no_change_of_level() -> None:
+    worker = run({MS: 10_000, 3_030 * MS: 16}, seconds=10)
+    slow, usual = worker.intervals[5].operations["read"], worker.intervals[0].operations["read"]
+    rates = (778, 0, 0, 503, 1001, 999, 1003, 1002, 997, 1004)
+    made = [
+        one.replace(operations={"read": (slow if rate == 503 else usual).replace(operations=rate)} if rate else {})
+        for one, rate in zip(worker.intervals, rates, strict=True)
+    ]
+    point = point_of(worker.replace(intervals=tuple(made)))
+    assert level_change([one.iops for one in point.course()]) is not None, "of the rates alone it would be one"
+    assert level_doubts([point]) == []
 
 
 def test_a_stall_that_drains_after_the_window_started_before_its_end() -> None:

@@ -60,7 +60,7 @@ def test_a_result_says_that_the_volume_was_starved(shares: list[float | None], s
     reading, line = read(result), line.format(*(point.name for point in result.points))
     assert reading.trust == (state, line)
     doubts = [f"T{doubt}." for doubt in line.split("; t")[1:]]
-    assert [text for text in reading.doubts if "starved" in text] == doubts
+    assert [text for text in reading.doubts if "no processor" in text] == doubts
     shown = page.html(reading)
     assert all(doubt in shown for doubt in doubts)
 

@@ -284,7 +284,7 @@ def test_a_run_says_that_its_volume_was_starved(tmp_path: Path) -> None:
     share = present(point.machine.volume_starved_share)
     # A timer that was due a moment after the stop was late by less.
     assert 0.7 * SECOND_NS / now["uptime_ns"] <= share <= max(now["threads_starved_ns"]) / (2 * SECOND_NS)
-    text = f"the volume was starved of processors for up to {100 * share:.0f} % of the time (t): "
+    text = f"the volume had no processor, or was stopped, for up to {100 * share:.0f} % of the time (t): "
     assert f"warning: {text}" in stderr
     assert f"T{text[1:]}" in (out / "report.html").read_text()
 

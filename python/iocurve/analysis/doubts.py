@@ -20,11 +20,13 @@ from iocurve.result.stalls import (
     VERIFIER_CHANGED,
     Condition,
     condition,
+    course_beside_stall,
     culprits,
     discarded_text,
     first_names,
     is_brief,
     repeats_text,
+    stalled_points_text,
     starved_party,
     starved_share,
     starved_volume,
@@ -91,7 +93,8 @@ def doubts_of(result: Result, families: Sequence[PointFamily]) -> list[str]:
 def trust_of(measured: Sequence[MeasuredPoint]) -> tuple[Condition, str]:
     """The state of this machine under all points together: the worst of theirs, and a sentence that counts them."""
     state, text = _trust_of(measured)
-    text = "; ".join(filter(None, (text, discarded_text([member.point for member in measured]))))
+    points = [member.point for member in measured]
+    text = "; ".join(filter(None, (text, stalled_points_text(points), discarded_text(points))))
     if starved := _starved_volume(measured):
         return "starved" if state == "starved" else "disturbed", "; ".join([text, *starved])
     return state, text
@@ -170,13 +173,13 @@ def unsure_text(course: Sequence[SeriesInterval]) -> str:
 
 
 def _level_doubts(point: Point) -> list[str]:
-    intervals = point.course()
+    intervals = course_beside_stall(point)
     change = level_change([interval.iops for interval in intervals])
     if change is None:
         return []
     if isinstance(change, Drift):
         return [_drift_text(point.name, change, intervals)]
-    at_s = (intervals[change.index].start_ns - intervals[0].start_ns) / SECOND_NS
+    at_s = (intervals[change.index].start_ns - point.course()[0].start_ns) / SECOND_NS
     why = "burst credits that are spent look like this" if change.after < change.before else "its start was not steady"
     if point.disturbance:
         why = "other work on this machine disturbed the point"

@@ -38,7 +38,7 @@ from iocurve.report.cells import (
 )
 from iocurve.report.table import Cell, Table, decimal
 from iocurve.result.document import Point
-from iocurve.result.stalls import absences, of_target
+from iocurve.result.stalls import absences, course_beside_stall, longest_stall, of_target
 
 HEAT_CAPTION = (
     "Of latencies over time, the stronger a color, the more operations: those of an interval are spread between its "
@@ -259,10 +259,12 @@ def over_time(family: PointFamily, reading: Reading, *, is_folded: bool = False)
     (member,) = family.members
     title = family.title or (member.point.name if member.point.name != reading.result.name else "By job")
     limits = charts.within_sight(caps(family.members, reading, "IOPS"), member.summary.iops)
-    drawings = charts.over_time(member.point.series(), limits, _marks(member.point))
+    seen = member.point.series()
+    drawings = charts.over_time(seen, limits, _marks(member.point))
     heat = charts.heat_map(list(_shares(member.point)))
     text = caption(
-        "All jobs together. Faint dots are the ramp, which is not counted." if drawings else "",
+        "All jobs together." if drawings else "",
+        "Faint dots are the ramp, which is not counted." if drawings and any(one.ramp for one in seen) else "",
         HEAT_CAPTION if heat else "",
         sentence(f"the whole time was noisy: {member.point.disturbance}") if member.point.disturbance else "",
     )
@@ -273,7 +275,7 @@ def over_time(family: PointFamily, reading: Reading, *, is_folded: bool = False)
 
 def _marks(point: Point) -> list[charts.TimeMark]:
     """A step to another level, a stall of the target, and the times in which the load did not run."""
-    course, workers = point.course(), point.outcome.workers
+    course, workers = course_beside_stall(point), point.outcome.workers
     change = level_change([interval.iops for interval in course])
     marks = []
     if isinstance(change, LevelStep):
@@ -281,8 +283,9 @@ def _marks(point: Point) -> list[charts.TimeMark]:
         levels = f"{format_count(change.before)} → {format_count(change.after)} IOPS"
         marks.append(charts.TimeMark(at.group, at.start_ns, at.start_ns, levels))
     groups = sorted({worker.group for worker in workers})
-    if len(groups) == 1 and (stall := of_target(point)):
-        marks.append(charts.TimeMark(groups[0], stall[0], sum(stall), "the target stalled"))
+    if len(groups) == 1 and (stall := longest_stall(workers)):
+        label = "the target stalled" if of_target(point) else "operations stalled"
+        marks.append(charts.TimeMark(groups[0], stall[0], sum(stall), label))
     for group in groups:
         for one in absences([worker for worker in workers if worker.group == group]):
             end_ns = one.start_ns + one.duration_ns

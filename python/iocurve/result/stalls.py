@@ -15,7 +15,7 @@ from iocurve.engine.outcome import Absence, WorkerOutcome
 from iocurve.engine.plan import Plan
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS, counted, format_duration, format_latency, format_number
 from iocurve.result.document import MachineUse, Point, TargetFacts
-from iocurve.result.summary import MergedOperations, Summary, add_counts, unwritten_reads
+from iocurve.result.summary import MergedOperations, SeriesInterval, Summary, add_counts, unwritten_reads
 
 Condition = Literal["quiet", "disturbed", "starved", "not known"]
 """The machine while a point ran.
@@ -102,7 +102,7 @@ def starved_volume_text(shares: Mapping[str, float]) -> str | None:
         return None
     names = first_names([name for name, share in shares.items() if share])
     return (
-        f"the volume was starved of processors for up to {100 * max(shares.values()):.0f} % of the time "
+        f"the volume had no processor, or was stopped, for up to {100 * max(shares.values()):.0f} % of the time "
         f"({names}): rates may be lower and latencies higher than its limits"
     )
 
@@ -158,6 +158,14 @@ def longest_stall(workers: Sequence[WorkerOutcome]) -> Stall | None:
     kinds = {kind for worker in workers for kind in worker.operations}
     found = [stall for kind in sorted(kinds) if (stall := _stall(workers, kind))]
     return max(found, key=lambda stall: stall[1], default=None)
+
+
+def course_beside_stall(point: Point) -> list[SeriesInterval]:
+    """The measured intervals without those that the longest stall touches: a stall is no level."""
+    course, stall = point.course(), longest_stall(point.outcome.workers)
+    if stall is None:
+        return course
+    return [one for one in course if one.end_ns <= stall[0] or one.start_ns >= sum(stall)]
 
 
 def of_target(point: Point) -> Stall | None:
@@ -269,6 +277,13 @@ def stall_text(point: Point, stall: Stall) -> str:
         f"{name}: {took}, from {start}: the target stalled, or this machine did; for up to "
         f"{format_duration(lacking)} of that time it had no processor for a thread that was ready"
     )
+
+
+def stalled_points_text(points: Sequence[Point]) -> str:
+    """``operations stalled for up to 3.02 s in 1 of 8 points``; empty without stalls."""
+    found = [stall[1] for point in points if (stall := longest_stall(point.outcome.workers))]
+    longest = format_latency(max(found, default=0))
+    return f"operations stalled for up to {longest} in {len(found)} of {counted(len(points), 'point')}" if found else ""
 
 
 def remarks(point: Point) -> Iterator[tuple[str, str]]:

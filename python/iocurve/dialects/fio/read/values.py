@@ -268,6 +268,10 @@ def text_value(text: str, context: Context) -> str:
 
 def names(text: str, context: Context) -> tuple[str, ...]:
     """Reads file names separated by ``:``; ``\\:`` is a colon in a name."""
+    if (url := re.match(r"(?:.*:)?([a-z]\w+)://", text)) is not None:
+        raise ValueError(
+            f"'{text}': ':' separates files, so this names '{url[1]}' and others; nfs_url= loads an export"
+        )
     parts = [part.replace("\\:", ":") for part in re.split(r"(?<!\\):", text_value(text, context).lstrip(":"))]
     kept = tuple(part for part in parts if part)
     if any("\0" in part for part in kept) or not kept:
