@@ -61,13 +61,15 @@ start = services.start_ray_process
 ports = ("metrics_agent_port", "metrics_export_port", "runtime_env_agent_port", "dashboard_agent_listen_port")
 
 def start_without_agents(command, kind, fate_share, **options):
-    pairs = [word.lstrip("-").split("=", 1) for word in command if "=" in word]
-    values = {name.replace("-", "_"): value for name, value in pairs}
-    # The daemon waits until its agents have written their ports: 30 s, which many that start at once exceed.
-    for name in ports:
-        persist_port(values["session_dir"], values["node_id"], name, int(values.get(name) or 1))
+    if any("_agent_command=" in word for word in command):
+        pairs = [word.lstrip("-").split("=", 1) for word in command if "=" in word]
+        values = {name.replace("-", "_"): value for name, value in pairs}
+        # The daemon waits until its agents have written their ports: 30 s, which many that start at once exceed.
+        for name in ports:
+            persist_port(values["session_dir"], values["node_id"], name, int(values.get(name) or 1))
     idle = "=/bin/sh -c 'exec sleep infinity'"
     words = [word.split("=")[0] + idle if "_agent_command=" in word else word for word in command]
+    # The daemon ends with this process, which becomes its waiter.
     return start(words, kind, True, **options)
 
 services.start_ray_process = start_without_agents

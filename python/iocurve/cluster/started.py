@@ -25,7 +25,7 @@ from typing import Literal
 import msgspec
 
 from iocurve.cluster import nodes, ray_options
-from iocurve.cluster.packages import installation
+from iocurve.cluster.keeper import RAY
 from iocurve.cluster.ray_options import cluster_directory
 from iocurve.foundation.errors import RunError
 from iocurve.foundation.units import counted
@@ -127,14 +127,20 @@ class StartedCluster(msgspec.Struct):
     def start(self, options: Sequence[str], ports: Mapping[str, int]) -> None:
         """Starts the head, or the next node, in a separate session."""
         environment = {**os.environ, **self.environment(), **ray_options.HEAD_ENVIRONMENT}
-        ray = shutil.which("ray", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
-        if ray is None:
-            raise RunError(f"the command ray is missing: {installation()}")
         number = len(self._rays())
         # Nodes that share a directory choose the names of their sockets by what is there: two that start at once take
         # the same.
         common = [*ray_options.common(ports), f"--temp-dir={self.directory}/{number}"]
-        words = [*ray_options.bound(min(os.sched_getaffinity(0))), ray, "start", *options, *common, "--block"]
+        words = [
+            *ray_options.bound(min(os.sched_getaffinity(0))),
+            sys.executable,
+            "-P",
+            "-c",
+            RAY,
+            "start",
+            *options,
+            *common,
+        ]
         cluster_directory().mkdir(parents=True, exist_ok=True)
         with _log(number).open("w") as output:
             process = subprocess.Popen(
