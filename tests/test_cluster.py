@@ -370,6 +370,32 @@ def test_nodes_that_start_at_once_join_a_local_cluster_that_leaves_nothing(
     assert started.StartedCluster.known() is None
 
 
+HERE = """
+import sys
+from ipaddress import IPv4Address
+from iocurve.cluster import started
+from iocurve.cli.dialects import run
+started.FIRST_ADDRESS, started.PORT = IPv4Address("127.0.0.40"), int(sys.argv[1])
+raise SystemExit(run("diskspd", sys.argv[2:]))
+"""
+
+
+@pytest.mark.usefixtures("_ray_addresses")
+def test_a_number_of_clients_without_a_cluster_is_processes_here(tmp_path: Path) -> None:
+    words = [str(_ports()["metrics_agent_port"]), "--clients=2", "-c64K", "-b4K", "-d1", "-W0", str(tmp_path / "data")]
+    ran = subprocess.run(
+        [sys.executable, "-c", HERE, *words],
+        env=os.environ | {"XDG_STATE_HOME": str(tmp_path / "state"), "RAY_AUTH_MODE": ""},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "computer name: 127.0.0.41, 127.0.0.42" in ran.stdout
+    assert not list((tmp_path / "state/iocurve/cluster").glob("started.json")), "the cluster ends with the run"
+
+
 def test_a_node_that_ends_is_told_with_its_last_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     cluster = started.StartedCluster(str(tmp_path), processes=[started.GroupLeader(os.getpid(), "ray", 0)])

@@ -25,7 +25,7 @@ import pytest
 from goldens import cases
 from iocurve.cli.commands import run
 from iocurve.cli.dialects import run as run_dialect
-from iocurve.cluster import hosts, keeper, session
+from iocurve.cluster import hosts, keeper, session, started
 from iocurve.cluster.host_lists import Host, parse_hosts, running_cluster
 from iocurve.cluster.hosts import Connection, Greeting, HostError
 from iocurve.cluster.started import GroupLeader, StartedCluster
@@ -363,7 +363,7 @@ def test_the_hosts_of_a_program_that_is_killed_get_no_lease_and_its_cluster_ends
         os.close(writing)
         assert owner.stdout is not None
         daemon, holder = map(int, owner.stdout.readline().split())
-        assert [json.loads(received.readline()) for _ in range(2)] == [{"lease": hosts.LEASE_S}] * 2
+        assert [json.loads(received.readline()) for _ in range(2)] == [{"lease": started.LEASE_S}] * 2
         assert StartedCluster.known() is not None
         owner.kill()
         assert set(received.read().splitlines()) <= {b'{"lease": 30}'}, "the host sees the end of its input"

@@ -55,11 +55,12 @@ class ClusterOptions(SshOptions):
     """Load clients on a cluster."""
 
     clients: AtLeast1 | None = None
-    """Generate the load on this many machines of a Ray cluster, all at the same instant; files, workers and queue depth
-    are for each client. Default: this machine alone; with --on every node of the cluster."""
+    """Generate the load by this many load clients, all at the same instant: machines of a Ray cluster or, where there
+    is none, processes here. Files, workers and queue depth are for each. Default: this process alone; with --on every
+    node of the cluster."""
     on: str | None = None
     """The cluster: auto for the one that this machine belongs to, or HOST:PORT of its head. Default with --clients:
-    auto."""
+    auto, if there is one."""
     on_loss: OnLoss = "continue"
     """When a load client is lost or fails during a run: continue with the others, or stop."""
 
@@ -117,18 +118,23 @@ class ClusterOptions(SshOptions):
 
         Gives the names of the machines, none where only the head knows them. Raises ``RunError`` and ``PlanError``.
         """
-        from iocurve.cluster import hosts, session
+        from iocurve.cluster import hosts, session, started
         from iocurve.cluster.host_lists import parse_hosts, running_cluster
 
         opened = partial(session.opened, tell=report_client, stops_on_loss=self.on_loss == "stop")
-        if self.hosts is None:
+        if self.hosts is None and on is None and clients is not None and not session.is_there():
+            with started.running_here(clients) as address:
+                yield (), partial(opened, address, clients)
+        elif self.hosts is None:
             yield (), partial(opened, on, clients, allow_missing=self.allow_missing)
         elif running := running_cluster(self.hosts):
             yield (), partial(opened, *running, allow_missing=self.allow_missing)
         else:
             found = parse_hosts(self.hosts)
-            started = partial(hosts.started, allow_missing=self.allow_missing, tls=self.tls, remote_dir=self.remote_dir)
-            with started(found, self.ssh, report_host) as (cluster, missing):
+            over_ssh = partial(
+                hosts.started, allow_missing=self.allow_missing, tls=self.tls, remote_dir=self.remote_dir
+            )
+            with over_ssh(found, self.ssh, report_host) as (cluster, missing):
                 yield list(cluster.hosts), partial(opened, cluster.address, None, missing=missing)
 
 

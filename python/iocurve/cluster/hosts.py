@@ -9,7 +9,6 @@ import os
 import shlex
 import shutil
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -83,26 +82,6 @@ REMEDIES = {
     "failed to map segment": "--remote-dir DIR: a directory from which the host runs programs",
 }
 """Advice by a part of the last line that ssh prints."""
-LEASE_S = 30
-"""A host whose lease was not renewed for this long ends its node. The load client there stops by itself then."""
-HOLD = f"""
-import os, sys, time
-owner, directory, *inputs = sys.argv[1:]
-inputs = list(map(int, inputs))
-while owner == "0" or os.getppid() == int(owner):
-    for one in inputs:
-        try:
-            os.set_blocking(one, False)
-            os.write(one, b'{{"lease": {LEASE_S}}}\\n')
-        except OSError:
-            pass
-    time.sleep({LEASE_S} / 15)
-for one in inputs:
-    os.close(one)
-ended = "import sys; from iocurve.cluster.started import StartedCluster; StartedCluster.end_left(sys.argv[1])"
-os.execv(sys.executable, [sys.executable, "-c", ended, directory])
-"""
-"""Renews leases while the owner runs; when the owner was killed, ends what is left of its cluster."""
 ANOTHER_DIRECTORY = "--remote-dir DIR names another directory of the host"
 ALLOW_MISSING = "\n--allow-missing goes on without them"
 Report = Callable[[Host, str], None]
@@ -457,19 +436,8 @@ class _Starting:
         return None
 
     def hold(self) -> None:
-        """Renews the leases of all hosts from now on, in a process that ends with the owner of the cluster."""
-        inputs = [connection.input.fileno() for connection in self._connections]
-        owner = self._cluster.owner.pid if self._cluster.owner else 0
-        nothing = subprocess.DEVNULL
-        holder = subprocess.Popen(
-            [sys.executable, "-S", "-c", HOLD, str(owner), self._cluster.directory, *map(str, inputs)],
-            pass_fds=inputs,
-            start_new_session=True,
-            stdin=nothing,
-            stdout=nothing,
-            stderr=nothing,
-        )
-        self._cluster.adopt(holder.pid, "holder")
+        """Renews the leases of all hosts from now on."""
+        self._cluster.hold([connection.input.fileno() for connection in self._connections])
 
     def drop(self) -> None:
         """Closes the inputs here."""

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iocurve._native import VERSION
@@ -49,6 +50,8 @@ INTRODUCE_S = 60.0
 """Time in which a client must have loaded iocurve."""
 CHECK_S = 30.0
 """The same for a check, which judges each client by itself."""
+RAY_CURRENT = Path("/tmp/ray/ray_current_cluster")
+"""The address of the cluster that ``ray start`` started on this machine."""
 SHOWN_MAX = 80
 """Characters of a command line that another run shows."""
 
@@ -158,6 +161,12 @@ def _head_here() -> str:
     except Exception:  # noqa: BLE001 - Ray fails in many ways
         raise RunError(_unreachable("this machine is in no cluster")) from None
     return _head(str(found))
+
+
+def is_there() -> bool:
+    """True if this machine belongs to a cluster, as Ray itself finds one. Ray is not loaded: it would keep its mode."""
+    known = StartedCluster.known()
+    return bool((known and known.alive) or os.environ.get("RAY_ADDRESS")) or RAY_CURRENT.exists()
 
 
 def _unreachable(what: str) -> str:

@@ -16,8 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Literal
@@ -42,6 +42,26 @@ POLL_S = 0.3
 ASK_S = 3.0
 ERROR = re.compile(r"Check failed|\bbind\b|^\w*(?:Error|Exception): | [CF] \d+ \d+\] ")
 """A line of Ray's logs that says why a process ends."""
+LEASE_S = 30
+"""A host whose lease was not renewed for this long ends its node. The load client there stops by itself then."""
+HOLD = f"""
+import os, sys, time
+owner, directory, *inputs = sys.argv[1:]
+inputs = list(map(int, inputs))
+while owner == "0" or os.getppid() == int(owner):
+    for one in inputs:
+        try:
+            os.set_blocking(one, False)
+            os.write(one, b'{{"lease": {LEASE_S}}}\\n')
+        except OSError:
+            pass
+    time.sleep({LEASE_S} / 15)
+for one in inputs:
+    os.close(one)
+ended = "import sys; from iocurve.cluster.started import StartedCluster; StartedCluster.end_left(sys.argv[1])"
+os.execv(sys.executable, [sys.executable, "-c", ended, directory])
+"""
+"""Renews leases while the owner runs; when the owner was killed, ends what is left of its cluster."""
 Role = Literal["ray", "ssh", "holder"]
 
 
@@ -166,6 +186,20 @@ class StartedCluster(msgspec.Struct):
         self.processes.append(GroupLeader(pid, role, start_ticks(pid) or 0, host))
         self.keep()
 
+    def hold(self, inputs: Sequence[int] = ()) -> None:
+        """Renews the leases of hosts, by the inputs of their keepers, in a process that ends with the owner."""
+        owner = self.owner.pid if self.owner else 0
+        nothing = subprocess.DEVNULL
+        holder = subprocess.Popen(
+            [sys.executable, "-S", "-c", HOLD, str(owner), self.directory, *map(str, inputs)],
+            pass_fds=inputs,
+            start_new_session=True,
+            stdin=nothing,
+            stdout=nothing,
+            stderr=nothing,
+        )
+        self.adopt(holder.pid, "holder")
+
     def keep(self) -> None:
         """Writes the cluster down for later commands."""
         cluster_directory().mkdir(parents=True, exist_ok=True)
@@ -242,7 +276,21 @@ class StartedCluster(msgspec.Struct):
 
 def up(count: int, *, tls: bool = False) -> str:
     """Starts a cluster on this machine; gives the address of its head. Raises ``RunError``."""
-    cluster = StartedCluster.made()
+    return _up(count, None, tls=tls).address
+
+
+@contextmanager
+def running_here(count: int) -> Iterator[str]:
+    """A cluster on this machine while the context lasts, by the address of its head. Raises ``RunError``."""
+    cluster = _up(count, Process.this())
+    try:
+        yield cluster.address
+    finally:
+        cluster.end()
+
+
+def _up(count: int, owner: Process | None, *, tls: bool = False) -> StartedCluster:
+    cluster = StartedCluster.made(owner)
     addresses = [str(FIRST_ADDRESS + number) for number in range(count + 1)]
     cluster.hosts = {address: address for address in addresses[1:]}
     try:
@@ -250,6 +298,8 @@ def up(count: int, *, tls: bool = False) -> str:
             ray_options.make_certificate(Path(cluster.directory), addresses)
         with ray_options.applied(cluster.environment()):
             nodes.load_ray()
+            if owner:
+                cluster.hold()
             cluster.start_head(f"{FIRST_ADDRESS}:{PORT}", _free_ports())
             for address in cluster.hosts:
                 cluster.start([*ray_options.node(cluster.address), f"--node-ip-address={address}"], _free_ports())
@@ -257,7 +307,7 @@ def up(count: int, *, tls: bool = False) -> str:
     except BaseException:
         cluster.end()
         raise
-    return cluster.address
+    return cluster
 
 
 def down() -> int:
