@@ -253,15 +253,7 @@ def test_a_running_volume_is_a_target_with_its_limits() -> None:
 
 
 def live(interval: int, phase: str = "run", **operations: IntervalKind) -> Live:
-    return Live(
-        phase=phase,
-        group=0,
-        elapsed_ns=interval * SECOND_NS // 2,
-        layout_bytes=0,
-        layout_bytes_total=0,
-        intervals=interval,
-        operations=operations,
-    )
+    return synthetic.live(phase=phase, elapsed_ns=interval * SECOND_NS // 2, intervals=interval, operations=operations)
 
 
 def kind(operations: int, size: int = 4 * KIB) -> IntervalKind:

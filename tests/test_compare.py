@@ -19,7 +19,7 @@ from msgspec.structs import replace as replaced
 
 from bench.truth.compared_runs import Load, Runs, Turns, counted, point, result
 from data import synthetic
-from goldens import cases
+from goldens import cases, present
 from iocurve.analysis.compare import NAMES, compare, compare_turns
 from iocurve.analysis.history import HistoryRun, Series, histories
 from iocurve.analysis.matching import matched
@@ -236,9 +236,7 @@ def test_a_difference_that_would_have_shown_shows_in_eight_of_ten() -> None:
             RatePair(gain * chance.lognormvariate(0, 0.03), chance.lognormvariate(0, 0.03), 2 * one + 1, 2 * one)
             for one in range(20)
         ]
-        found = rate_ratio(pairs)
-        assert found is not None
-        return found
+        return present(rate_ratio(pairs))
 
     gain = 1 + fmean(ratio(1.0).detectable or 0 for _ in range(60))
     assert 0.7 <= sum(ratio(gain).verdict == "faster" for _ in range(100)) / 100 <= 0.95
@@ -469,8 +467,7 @@ def test_the_newest_run_has_its_own_verdict() -> None:
     assert newest.before == pytest.approx(1_000, rel=0.002)
     assert (quiet := series_of([*NIGHTS, 1_012.0]).newest)
     assert not quiet.is_outside
-    again = series_of([*NIGHTS, 500.0, 505.0]).newest
-    assert again is not None
+    again = present(series_of([*NIGHTS, 500.0, 505.0]).newest)
     assert again.is_outside, "a run that was outside itself is no measure for the next"
     assert series_of(NIGHTS[:5]).newest is None
 

@@ -66,26 +66,10 @@ def running(elapsed_ns: int, operations: int) -> Live:
         min_ns=1,
         max_ns=1,
     )
-    return Live(
-        phase="run",
-        group=0,
-        elapsed_ns=elapsed_ns,
-        layout_bytes=0,
-        layout_bytes_total=0,
-        intervals=1,
-        operations={"read": part},
-    )
+    return synthetic.live(elapsed_ns=elapsed_ns, intervals=1, operations={"read": part})
 
 
-LAYOUT = Live(
-    phase="layout",
-    group=0,
-    elapsed_ns=1,
-    layout_bytes=64 * MIB,
-    layout_bytes_total=256 * MIB,
-    intervals=0,
-    operations={},
-)
+LAYOUT = synthetic.live(phase="layout", elapsed_ns=1, layout_bytes=64 * MIB, layout_bytes_total=256 * MIB)
 
 
 def test_without_a_terminal_a_plain_line_comes_every_five_seconds() -> None:

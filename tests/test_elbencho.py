@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.servers import Server
+from data import synthetic
 from fio_machine import HeldMachine
-from goldens import cases, data, matches
+from goldens import cases, data, matches, present
 from iocurve.cli.dialects import run as run_dialect
 from iocurve.dialects.base import ClusterRequest
 from iocurve.dialects.elbencho import output
@@ -337,21 +338,11 @@ def test_values_of_a_phase_are_written_while_it_runs(tmp_path: Path) -> None:
         totals = {
             kind: LiveTotals(operations=count, bytes=count * 4096, errors=0) for kind, count in operations.items()
         }
-        return Live(
-            phase="run",
-            group=0,
-            elapsed_ns=milliseconds * MILLISECOND_NS,
-            layout_bytes=0,
-            layout_bytes_total=0,
-            intervals=1,
-            operations={},
-            totals=totals,
-        )
+        return synthetic.live(elapsed_ns=milliseconds * MILLISECOND_NS, intervals=1, totals=totals)
 
     one = prepared("-w -t 2 -s 1m -b 4k --rwmixpct 50 --livecsv live.csv --liveint 200 --label x f", tmp_path)
     (step,) = one.steps()
-    plan = step.plan({})
-    assert plan is not None
+    plan = present(step.plan({}))
     write = step.follow(plan)
     for live in (at(100, read=10, write=20), at(200, read=20, write=40), at(300, read=60), at(400, read=60, write=128)):
         write(live)

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from bench.servers import Server
+from data import synthetic
 from goldens import cases, matches
 from iocurve.engine.outcome import Live, LiveTotals
 from iocurve.engine.plan import NfsEngine, Plan
@@ -217,10 +218,7 @@ def test_every_worker_of_an_export_has_its_connections(monkeypatch: pytest.Monke
 def test_a_slow_point_of_the_short_form_gets_the_operations_that_a_check_of_its_p99_needs() -> None:
     def live(phase: str, elapsed_ms: int, operations: int) -> Live:
         totals = {"read": LiveTotals(operations=operations, bytes=0, errors=0)}
-        return Live(
-            phase=phase, group=0, elapsed_ns=elapsed_ms * MILLISECOND_NS, layout_bytes=0, layout_bytes_total=0,
-            intervals=1, operations={}, totals=totals,
-        )  # fmt: skip
+        return synthetic.live(phase=phase, elapsed_ns=elapsed_ms * MILLISECOND_NS, intervals=1, totals=totals)
 
     enough = enough_operations(500 * MILLISECOND_NS)
     steps = [("ramp", 90, 50), ("run", 110, 60), ("run", 490, 5_000), ("run", 510, 5_100)]

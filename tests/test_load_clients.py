@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from data import synthetic
 from goldens import matches
 from iocurve import _native
 from iocurve.analysis import read
@@ -413,14 +414,11 @@ class LayingOut(LocalLink):
     async def call(self, method: str, *arguments: object) -> object:
         if method == "progress" and self._reports:
             laid_out = self._reports.pop(0)
-            live = Live(
+            live = synthetic.live(
                 phase="layout" if laid_out else "prepare",
-                group=0,
                 elapsed_ns=0,
                 layout_bytes=(laid_out or (0, 0))[0],
                 layout_bytes_total=(laid_out or (0, 0))[1],
-                intervals=0,
-                operations={},
             )
             return msgspec.json.encode(live)
         if method == "progress" and not self._seen.is_set():

@@ -128,12 +128,8 @@ def live() -> Live:
         min_ns=1,
         max_ns=9_000_000,
     )
-    return Live(
-        phase="run",
-        group=0,
+    return synthetic.live(
         elapsed_ns=SECOND_NS,
-        layout_bytes=0,
-        layout_bytes_total=0,
         intervals=2,
         operations={"read": part},
         totals={"read": LiveTotals(operations=150, bytes=614_400, errors=1)},

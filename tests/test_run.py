@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from data import synthetic
 from goldens import cases, matches, present
 from iocurve import _native
 from iocurve.engine import plan
@@ -134,15 +135,7 @@ def test_the_use_of_the_machine_begins_with_the_measured_time(monkeypatch: pytes
 
     def begins_anew(phase: str, elapsed_ms: int) -> bool:
         before = len(meters)
-        live = Live(
-            phase=phase,
-            group=0,
-            elapsed_ns=elapsed_ms * MILLISECOND_NS,
-            layout_bytes=0,
-            layout_bytes_total=0,
-            intervals=0,
-            operations={},
-        )
+        live = synthetic.live(phase=phase, elapsed_ns=elapsed_ms * MILLISECOND_NS)
         observer.update(live)
         return len(meters) > before
 

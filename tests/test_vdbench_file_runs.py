@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.servers import Server
+from data import synthetic
 from data.synthetic import interval, kind, worker_outcome
 from goldens import Golden, cases, matches
 from iocurve.cli.dialects import run as run_dialect
@@ -336,15 +337,7 @@ class Engine:
         done = {"write": 4, "create": 2} if plan.name.startswith("format") else {"read": 8, "open": 2}
         intervals = [interval(number, number * SECOND_NS, (number + 1) * SECOND_NS, done, 4096) for number in range(2)]
         values = {name: kind({450_000: count * 2}, 4096) for name, count in done.items()}
-        live = Live(
-            phase="run",
-            group=0,
-            elapsed_ns=2 * SECOND_NS,
-            layout_bytes=0,
-            layout_bytes_total=0,
-            intervals=2,
-            operations=intervals[1].operations,
-        )
+        live = synthetic.live(elapsed_ns=2 * SECOND_NS, intervals=2, operations=intervals[1].operations)
         self.stopped += [plan.name] if watch(live) else []
         workers = range(len(plan.groups[0].workers))
         return Outcome(

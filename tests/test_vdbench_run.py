@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from bench.servers import Server
+from data import synthetic
 from data.synthetic import interval, kind, worker_outcome
 from fio_machine import HeldMachine
 from goldens import data, matches, present
@@ -59,15 +60,7 @@ class Engine:
 
 
 def live_state(intervals: int) -> Live:
-    return Live(
-        phase="run",
-        group=0,
-        elapsed_ns=intervals * SECOND_NS,
-        layout_bytes=0,
-        layout_bytes_total=0,
-        intervals=intervals,
-        operations={},
-    )
+    return synthetic.live(elapsed_ns=intervals * SECOND_NS, intervals=intervals)
 
 
 def printed(directory: Path, rd: str, engine: Engine, *arguments: str, text: str = FILE) -> str:

@@ -12,6 +12,7 @@ import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from iocurve.engine.outcome import (
     CpuTime,
@@ -19,6 +20,7 @@ from iocurve.engine.outcome import (
     IntervalOutcome,
     KindOutcome,
     LatencyOutcome,
+    Live,
     Outcome,
     State,
     WorkerOutcome,
@@ -201,6 +203,13 @@ def interval(
             for name, count in operations.items()
         },
     )
+
+
+def live(elapsed_ns: int, **changes: Any) -> Live:
+    """A snapshot of a run before its first interval, with changes."""
+    return Live(
+        phase="run", group=0, elapsed_ns=elapsed_ns, layout_bytes=0, layout_bytes_total=0, intervals=0, operations={}
+    ).replace(**changes)
 
 
 def worker_outcome(
