@@ -84,7 +84,7 @@ def test_an_axis_of_latencies_has_one_unit_that_fits(
 @cases("report/a_table_shows_latencies_in_one")
 def test_a_table_shows_latencies_in_one_unit(cells: list[float], column: str, shown: tuple[str, ...]) -> None:
     table = Table.of(("load", "p99"), [("a", Nanoseconds(cell)) for cell in cells])
-    assert (table.columns, tuple(row[1] for row in table.rows)) == (("load", column), shown)
+    assert (table.columns, tuple(row[1] for row in table.rows)) == (("load", column), tuple(shown))
 
 
 def test_a_unit_goes_where_the_name_of_the_column_wants_it() -> None:
