@@ -12,10 +12,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Thread
 
 from bench.cluster.hosts import Host
 
+ROOT = Path(__file__).parents[2]
 ETH_P_IP = 0x0800
 SO_TIMESTAMPNS = 35
 READ = struct.pack(">IIIII", 0, 2, 100003, 3, 6)
@@ -48,7 +50,8 @@ class FirstOperations:
 def watched(server: Host) -> Iterator[FirstOperations]:
     """Watches the network interface of a server while the context lasts."""
     found = FirstOperations()
-    command = [*server.prefix, sys.executable, "-m", "bench.cluster.first_operations"]
+    # The prefix ends in variables.
+    command = [*server.prefix, f"PYTHONPATH={ROOT}", sys.executable, "-m", "bench.cluster.first_operations"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
 
         def read() -> None:

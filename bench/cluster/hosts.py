@@ -133,6 +133,8 @@ class Host:
 
     def processes(self, title: str) -> list[int]:
         """Its processes whose command line begins with ``title``, by their numbers on this machine."""
+        if self._init is None:
+            return []
         namespace = Path(f"/proc/{self._pid}/ns/pid").readlink()
         found = []
         for directory in Path("/proc").glob("[0-9]*"):

@@ -150,7 +150,7 @@ def _broken(name: str, count: int, directory: Path) -> SeenOverSsh:
             disturb(made, run, victim)
             ended = run.wait()
         seen = SeenOverSsh(f"exit {ended.status}, {time.monotonic() - broken_at:.0f} s after the fault")
-        seen.expect(has_begun, f"the run ended before it was disturbed: {ended.error[-500:]}")
+        seen.expect(has_begun, f"the run ended before it was disturbed: {ended.last_line}")
         seen.expect(ended.status == status, f"exit {ended.status}: {ended.last_line}")
         seen.expect(not ended.has_stack_trace, "a stack trace")
         seen.status = str(ended.status)
@@ -179,12 +179,12 @@ def _joins(count: int, directory: Path) -> SeenOverSsh:
     with fresh_hosts(count, directory) as made:
         for number in range(JOINS):
             ended = TimedRun(made, ["cluster", "up", *_over_ssh(made)]).wait(900)
-            seen.expect(ended.status == 0, f"start {number + 1}: {ended.error[-300:]}")
+            seen.expect(ended.status == 0, f"start {number + 1}: {ended.last_line}")
             if ended.status == 0:
                 took.append(ended.seconds)
                 parts = ended.last_line
             down = TimedRun(made, ["cluster", "down"]).wait()
-            seen.expect(down.status == 0, f"end {number + 1}: {down.error[-300:]}")
+            seen.expect(down.status == 0, f"end {number + 1}: {down.last_line}")
             seen.left = _left(made, seen)
             print(f"start {number + 1}: {ended.seconds:.0f} s; {ended.last_line}", file=sys.stderr, flush=True)
     times = f"{min(took):.0f} to {max(took):.0f} s; the last: {parts}" if took else "none"
@@ -262,7 +262,7 @@ def _command(process: int) -> str:
 
 
 def _cost(made: FreshHosts) -> str:
-    """What a host and the head bear beside the load."""
+    """What a host and the head bear without the load."""
     load = {one for host in made.hosts for one in host.processes("ray::LoadClient")}
     texts = []
     for host, what in ((made.hosts[-1], "a host"), (made.head, "the head")):
