@@ -56,12 +56,6 @@ class Usl(msgspec.Struct, frozen=True):
         """X(N), operations per second."""
         return _law((self.rate.mean, self.contention.mean, self.coherency.mean), in_flight)
 
-    @property
-    def peak_in_flight(self) -> float | None:
-        """The depth at which the law is highest; None if it grows for ever."""
-        kappa, sigma = self.coherency.mean, self.contention.mean
-        return math.sqrt((1 - sigma) / kappa) if kappa > 0 and sigma < 1 else None
-
 
 def fit(points: Sequence[tuple[int, Estimate]]) -> Usl | None:
     """Weighted least squares (Levenberg and Marquardt); None with fewer than four different loads."""

@@ -31,6 +31,7 @@ from iocurve.report.charts.style import (
     rate_axis,
     rate_tooltip,
     series_color,
+    texts,
 )
 from iocurve.result.paired import MARGIN, Verdict
 from iocurve.result.stats import Bounded
@@ -110,13 +111,7 @@ def mix(
             y=alt.Y("value:Q", title=unit, stack="zero", scale=scale, axis=rate_axis(unit)),
             color=kind_color("series", [bar.series for bar in bars]),
             order=alt.Order("series:N", sort="ascending"),
-            tooltip=[
-                alt.Tooltip("place:N", title="load"),
-                alt.Tooltip("series:N", title="kind"),
-                rate_tooltip("value", unit),
-                alt.Tooltip("p50:N", title="p50"),
-                alt.Tooltip("p99:N", title="p99"),
-            ],
+            tooltip=[*texts(place="load", series="kind"), rate_tooltip("value", unit), *texts(p50="p50", p99="p99")],
         )
     )
     base = alt.Chart(data(list(stacks.values()))).encode(x=x)
@@ -166,12 +161,7 @@ def grouped(
     columns = base.mark_bar().encode(
         y=alt.Y("value:Q", title=unit, scale=scale, axis=rate_axis(unit)),
         color=series_color(series),
-        tooltip=[
-            alt.Tooltip("place:N", title="load"),
-            alt.Tooltip("series:N", title="series"),
-            rate_tooltip("value", unit),
-            alt.Tooltip("p99:N", title="p99"),
-        ],
+        tooltip=[*texts(place="load", series="series"), rate_tooltip("value", unit), *texts(p99="p99")],
     )
     marks = _published(published, alt.X("place:N", scale=domain), unit, offset)
     # The mark of a published figure often lies where the bar ends, under its label.
@@ -238,11 +228,7 @@ def gains(bars: Sequence[JudgedBar], base: str) -> Chart:
     base_chart = alt.Chart(data(rows)).encode(
         x=alt.X("place:N", scale=alt.Scale(domain=groups), title=None, axis=group_axis(groups)),
         xOffset=alt.XOffset("series:N", sort=series),
-        tooltip=[
-            alt.Tooltip("place:N", title="load"),
-            alt.Tooltip("series:N", title="compared"),
-            alt.Tooltip("text:N", title=f"to {base}"),
-        ],
+        tooltip=texts(place="load", series="compared", text=f"to {base}"),
     )
     y = alt.Y("value:Q", title=f"Gain over {base} (×)", scale=alt.Scale(domain=[0, 1.15 * highest]))
     columns = base_chart.mark_bar().encode(
@@ -315,7 +301,7 @@ def changes(found: Sequence[JudgedBar], margin_percent: float) -> Chart:
     reach = 1.1 * max([margin_percent, *map(abs, ends)])
     base = alt.Chart(data([asdict(one) for one in found])).encode(
         y=alt.Y("place:N", sort=points, title=None, axis=alt.Axis(labelLimit=LABEL_WIDTH)),
-        tooltip=[alt.Tooltip("place:N", title="point"), alt.Tooltip("text:N", title="change")],
+        tooltip=texts(place="point", text="change"),
     )
     x = alt.Scale(domain=[max(-100.0, -reach), reach], nice=False)
     title = alt.Axis(labelExpr="format(datum.value, '+') + ' %'", tickCount=8)

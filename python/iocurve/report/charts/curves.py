@@ -40,6 +40,7 @@ from iocurve.report.charts.style import (
     rate_axis,
     rate_tooltip,
     series_color,
+    texts,
 )
 from iocurve.result.summary import Latency, SeriesInterval
 
@@ -92,13 +93,8 @@ def latency_curve(
     )
     lines = base.mark_line(strokeWidth=2, opacity=1 if is_joined else 0)
     lines = lines.encode(strokeDash=dash, order="load:Q", detail="line:N")
-    tooltip = [
-        alt.Tooltip("series:N", title="series"),
-        alt.Tooltip("label:N", title="load"),
-        rate_tooltip("rate", unit),
-        alt.Tooltip("percentile:N", title="percentile"),
-        alt.Tooltip("latency_text:N", title="latency"),
-    ]
+    last = texts(percentile="percentile", latency_text="latency")
+    tooltip = [*texts(series="series", label="load"), rate_tooltip("rate", unit), *last]
     marks = [mark for name in ("p50", "p99") for mark in _dots(base, name, tooltip)]
     found = _knee_in_latency(knee, axis.value(knee.latency_ns)) if knee else []
     layers = alt.layer(*limit_lines("x", caps), lines, *marks, *found)
@@ -255,7 +251,7 @@ def kind_latencies(latencies: Sequence[Bar]) -> Chart:
         y=axis.y(),
         color=series_color(places),
     )
-    tooltip = [alt.Tooltip(f"{field}:N", title=field) for field in ("kind", "series", "p50", "p99")]
+    tooltip = texts(kind="kind", series="series", p50="p50", p99="p99")
     lines = base.mark_rule(strokeWidth=2).encode(y2="high_latency:Q")
     medians = base.mark_circle(size=56, opacity=1).encode(tooltip=tooltip)
     tails = base.mark_point(size=46, fill="white", opacity=1).encode(y=alt.Y("high_latency:Q"), tooltip=tooltip)
@@ -299,12 +295,11 @@ def percentile_curves(latencies: Mapping[str, Latency]) -> list[Chart]:
         scale=alt.Scale(type="log", domain=[1, max(100.0, *(100 / (100 - percent) for _, percent, _ in values))]),
         axis=alt.Axis(values=[2, 10, 100, 1e3, 1e4, 1e5], labelExpr="format(100 - 100 / datum.value, '.6~g') + ' %'"),
     )
-    fields = {"kind": "kind", "percentile": "percentile", "shown": "latency"}
     base = alt.Chart(data(rows)).encode(
         x=x,
         y=axis.y(),
         color=kind_color("kind", list(latencies)),
-        tooltip=[alt.Tooltip(f"{field}:N", title=title) for field, title in fields.items()],
+        tooltip=texts(kind="kind", percentile="percentile", shown="latency"),
     )
     curves = alt.layer(base.mark_line(strokeWidth=2), base.mark_circle(size=36, opacity=1))
     return [finished(curves, description="Latency by percentile")]
@@ -379,13 +374,7 @@ def _marks(marks: Sequence[Mapping[str, object]]) -> list[alt.Chart]:
 def _rate_over_time(
     values: Sequence[dict[str, Any]], caps: Sequence[CapLine], marks: Sequence[Mapping[str, object]]
 ) -> Chart:
-    tooltip = [
-        alt.Tooltip("second:Q", title="second", format=".1f"),
-        alt.Tooltip("phase:N", title="phase"),
-        alt.Tooltip("kind:N", title="kind"),
-        rate_tooltip("iops", "IOPS"),
-        rate_tooltip("mib_per_s", "MiB/s"),
-    ]
+    tooltip = [*_moment(), rate_tooltip("iops", "IOPS"), rate_tooltip("mib_per_s", "MiB/s")]
     base = alt.Chart(data(values)).encode(
         x=_time_axis(),
         y=alt.Y("iops:Q", title="IOPS", scale=alt.Scale(zero=True), axis=rate_axis()),
@@ -415,13 +404,7 @@ def _latency_over_time(values: Sequence[dict[str, Any]]) -> Chart:
     dash = alt.StrokeDash(
         "which:N", title=None, scale=alt.Scale(domain=["mean", "max"], range=[[1, 0], [5, 4]]), legend=legend()
     )
-    tooltip = [
-        alt.Tooltip("second:Q", title="second", format=".1f"),
-        alt.Tooltip("phase:N", title="phase"),
-        alt.Tooltip("kind:N", title="kind"),
-        alt.Tooltip("which:N", title="which"),
-        alt.Tooltip("latency_text:N", title="latency"),
-    ]
+    tooltip = [*_moment(), *texts(which="which", latency_text="latency")]
     lines = base.mark_line(strokeWidth=2).encode(strokeDash=dash)
     layers = alt.layer(lines, base.mark_circle(size=34).encode(tooltip=tooltip))
     return finished(layers, height=220, description="Mean and longest latency over time")
@@ -521,6 +504,10 @@ def any_against_any(rows: Sequence[Mapping[str, object]], fields: Sequence[str],
         .add_params(*params)
     )
     return finished(chart, CURVE_HEIGHT)
+
+
+def _moment() -> list[alt.Tooltip]:
+    return [alt.Tooltip("second:Q", title="second", format=".1f"), *texts(phase="phase", kind="kind")]
 
 
 def _time_axis() -> alt.X:

@@ -210,6 +210,11 @@ def group_axis(groups: Sequence[str]) -> alt.Axis:
     return alt.Axis(labelAngle=-40, labelLimit=LABELS_WIDTH / len(groups), labelOverlap=False)
 
 
+def texts(**titles: str) -> list[alt.Tooltip]:
+    """The texts of a row by their fields, each with its title."""
+    return [alt.Tooltip(f"{field}:N", title=title) for field, title in titles.items()]
+
+
 def rate_tooltip(field: str, unit: str) -> alt.Tooltip:
     """The full figure of a rate."""
     return alt.Tooltip(f"{field}:Q", title=unit, format=",.1f" if unit == "MiB/s" else ",.0f")
