@@ -1,4 +1,4 @@
-"""How large a volume must be, its formulas, and the changes for twice the throughput or half the latency."""
+"""The size that a volume must have, its formulas, and the changes for twice the throughput or half the latency."""
 
 from __future__ import annotations
 
