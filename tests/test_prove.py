@@ -257,7 +257,7 @@ def test_a_sustained_promise_is_proven_over_the_credits(credits_s: int) -> None:
 
 @pytest.mark.parametrize("credits_s", [60, 600, 3_600])
 def test_a_kind_that_is_known_to_burst_is_measured_beyond_its_credits(credits_s: int) -> None:
-    """Without --sustained: the service level beside the contract, or the target, states how long it bursts."""
+    """Without --sustained: the service level next to the contract, or the target, states how long it bursts."""
     burst = next(one for one in contract().promises if one.measure == "burst_s").replace(bound=float(credits_s))
     lasts: list[float] = []
     short, long = run(bursting(credits_s, 6)), run(bursting(credits_s, 2 * credits_s), "long")
