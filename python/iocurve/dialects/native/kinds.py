@@ -254,7 +254,7 @@ def plan_part(of: Any) -> AnyKind:
     # A default of several values is a list in the schema.
     return Kind(
         read,
-        lambda: msgspec.json.decode(msgspec.json.encode(msgspec.json.schema(of))),
+        lambda: msgspec.json.decode(re.sub(rb"\\n +", rb"\\n", msgspec.json.encode(msgspec.json.schema(of)))),
         lambda value: _without_none(msgspec.to_builtins(value)),
     )
 
