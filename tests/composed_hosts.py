@@ -208,7 +208,7 @@ def bad_stripe() -> Bundle:
         disk = {"size": str(size), "dev": f"8:{32 + 16 * lun}", "queue/scheduler": "none mq-deadline [bfq]"}
         disk |= {"queue/nr_requests": "32", "queue/rotational": "0", "queue/physical_block_size": "4096"}
         disk |= {"device/queue_depth": "16"}
-        # Of the disk that states that it rotates, kernels from 6.17 read ahead this much.
+        # Kernels from 6.17 read this much ahead of a disk that states that it rotates.
         disk |= {"queue/read_ahead_kb": "4096" if lun else "128"} | ({"queue/rotational": "1"} if lun else {})
         part = {"dev": f"8:{33 + 16 * lun}", "start": "63", "size": str(size - 63)}
         texts |= {f"sys/block/{name}/{key}": text for key, text in disk.items()}

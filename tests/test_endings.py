@@ -1,4 +1,4 @@
-"""How a run ends when something goes wrong: the files it writes, what it says, and its exit status."""
+"""Runs in which something goes wrong: the files they write, their messages, their exit status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a release consists of, and what keeps one back."""
+"""The parts of a release, and the checks that keep one back."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def volume_process(
 
 @dataclass(frozen=True)
 class Ended:
-    """How a client ended."""
+    """The end of a client."""
 
     status: int
     output: str

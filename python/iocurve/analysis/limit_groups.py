@@ -33,7 +33,7 @@ class LimitGroup(msgspec.Struct, frozen=True):
     code: str
     """A key of ``LIMIT_KINDS``."""
     confidence: Confidence
-    """How sure the verdict on these points is."""
+    """Confidence of the verdict on these points."""
     name: str
     """The short name of the limit, as in all tables."""
     text: str

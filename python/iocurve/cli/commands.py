@@ -57,7 +57,7 @@ SYNONYMS: Mapping[str, str] = {
 }
 """Words of earlier versions, of fio and of other commands, and what stands for them where a command lacks them."""
 UNLIMITED: Mapping[str, Sequence[str]] = {"--profile": ("--profile", "unlimited"), "TARGET": ("volume:unlimited",)}
-"""What ``--unlimited`` of earlier versions is, in a command that has one of these names."""
+"""``--unlimited`` of earlier versions, by a name that the command has."""
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -107,7 +107,7 @@ class EnvelopeOptions:
     with one change at a time, for about ten seconds each."""
 
     def load(self) -> scenarios.EnvelopeLoad:
-        """What was given of the load."""
+        """The words of the load that were given."""
         return scenarios.EnvelopeLoad(self.rw, self.bs, self.iodepth, self.numjobs, self.runtime)
 
 

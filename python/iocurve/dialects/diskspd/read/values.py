@@ -115,7 +115,7 @@ def write_percent(given: Given) -> int:
 
 
 def flush(given: Given) -> FlushMode:
-    """How a mapped file is flushed."""
+    """Flushes of a mapped file."""
     modes: dict[str, FlushMode] = {"v": "ViewOfFile", "n": "NonVolatileMemory", "i": "NonVolatileMemoryNoDrain"}
     if given.text.lower() not in modes:
         raise ValueError("needs one of the letters v, n, i")
