@@ -47,7 +47,7 @@ demo: $(DEMO)/.installed ## serve the embedded NFS volume, measure it, write the
 # mypy uses one core, and some tests of the crates wait; clippy starts when cargo has nothing left to build for them. A
 # first collection compiles the Python tests, which each worker would otherwise do for itself.
 .PHONY: test
-test: compile format ## build, check formatting, lints and types, run every test
+test: compile formatted ## build, check formatting, lints and types, run every test
 	@$(BIN)/mypy & types=$$!; $(BIN)/pytest --quiet --collect-only >/dev/null 2>&1 & \
 	$(MAKE) --no-print-directory test-rust & tests=$$!; sleep 1; $(MAKE) --no-print-directory clippy; linted=$$?; \
 	wait $$types && wait $$tests && exit $$linted
@@ -66,7 +66,17 @@ check: lint ## formatting, lints and types of both languages
 	$(BIN)/mypy
 
 .PHONY: lint
-lint: format clippy ## formatting and lints of both languages
+lint: formatted clippy ## formatting and lints of both languages
+
+.PHONY: formatted
+formatted: develop
+	cargo fmt --all --check
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+
+.PHONY: clippy
+clippy: develop
+	$(CLIPPY) -- -D warnings
 
 # By hand: make test, and ten minutes more. It tags only with TAG=1, and pushes nothing.
 .PHONY: release
@@ -78,16 +88,6 @@ release: develop ## check, test, and build wheels, source distribution, SBOM, li
 	$(BIN)/maturin sdist --out dist
 	$(BIN)/python -m bench.release documents dist
 	$(if $(TAG),$(BIN)/python -m bench.release tag)
-
-.PHONY: format
-format: develop
-	cargo fmt --all --check
-	$(BIN)/ruff format --check
-	$(BIN)/ruff check
-
-.PHONY: clippy
-clippy: develop
-	$(CLIPPY) -- -D warnings
 
 .PHONY: test-rust
 test-rust: ## the tests of the crates
