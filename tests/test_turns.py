@@ -130,7 +130,7 @@ def test_the_rounds_that_run_backwards_are_drawn_and_follow_no_rhythm(rounds: in
         members = [place.member for place in turn_places(2, rounds, str(seed))]
         assert all({first, second} == {0, 1} for first, second in zip(members[::2], members[1::2], strict=True))
         drawn.add(tuple(members[::2]))
-    assert len(drawn) >= 6, "they are drawn"
+    assert len(drawn) >= 4, "they are drawn"
     for firsts in drawn:
         assert 0 < sum(firsts[:5]) < min(rounds, 5), "a steady drift favours neither, however early the turns end"
         alternates = all(one != other for one, other in pairwise(firsts[:5]))

@@ -636,12 +636,14 @@ def turn_places(members: int, rounds: int, seed: str) -> list[TurnPlace]:
 def _backwards(rounds: int, chance: random.Random) -> list[bool]:
     """Draws which rounds of a block run backwards: not all, not none, and not every other one.
 
-    Of one or two rounds the second does.
+    Of one or two rounds the second does. Of four, two do: a single one would be fitted exactly by the order as a
+    covariate, whatever it measured.
     """
+    least = rounds // 2 if rounds < BLOCK else 1
     while rounds >= PAIRS_MIN:
         drawn = [chance.random() < 0.5 for _ in range(rounds)]
         alternates = rounds > PAIRS_MIN and all(one != other for one, other in pairwise(drawn))
-        if 0 < sum(drawn) < rounds and not alternates:
+        if least <= sum(drawn) <= rounds - least and not alternates:
             return drawn
     return [number % 2 == 1 for number in range(rounds)]
 

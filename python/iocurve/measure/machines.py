@@ -165,7 +165,8 @@ _STALLED = {
 def stall_text(stall: Stall) -> str:
     """The server that was waited for, and for how long."""
     waited = format_duration(stall.duration_ns)
-    return f"NFS server {stall.server} did not answer for {waited} {_STALLED[stall.phase]} ({stall.reason})"
+    reason = "" if stall.reason == "it does not answer" else f" ({stall.reason})"
+    return f"NFS server {stall.server} did not answer for {waited} {_STALLED[stall.phase]}{reason}"
 
 
 def client_notes(point: Point) -> Iterator[tuple[str, str]]:
