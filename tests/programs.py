@@ -23,7 +23,7 @@ def status_of(*arguments: str) -> int:
 
 
 def iocurve(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """A command line, run to its end in this process: a program would load the package anew. Its stdin is empty."""
+    """A command line, run to its end in this process: a program would load the package again. Its stdin is empty."""
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err), chdir(cwd or Path.cwd()):
         patch.setattr(sys, "stdin", io.StringIO())

@@ -504,7 +504,7 @@ def test_one_machine_under_two_names_is_told(tmp_path: Path, monkeypatch: pytest
 def _not_joined(
     monkeypatch: pytest.MonkeyPatch, count: int, joins: Callable[[list[object]], set[str]], seconds: float = 0.2
 ) -> tuple[dict[Host, HostError], list[str], list[object]]:
-    """The hosts that do not join, what is told of each, and what is sent to all; ``joins`` takes what was sent."""
+    """The hosts that do not join, what is said of each, and what is sent to all; ``joins`` takes what was sent."""
     monkeypatch.setattr(hosts, "JOIN_S", seconds)
     sent: list[object] = []
     told: list[str] = []

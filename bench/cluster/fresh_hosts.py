@@ -57,7 +57,7 @@ class FreshHosts:
         return f"vm[1-{len(self.hosts)}]"
 
     def left(self) -> list[str]:
-        """What iocurve has left on the hosts: processes, files below /tmp."""
+        """Leavings of iocurve on the hosts: processes, files below /tmp."""
         found = []
         for host in self.hosts:
             processes = len(host.processes("")) - self.idle[host.name]

@@ -115,7 +115,7 @@ BREAKS: dict[str, tuple[str, str, Break, int | None]] = {
     "disk-full": ("the disks of a host full", "the result warns; all is kept", _fill_disk, 0),
     "clock": (f"the clock of a host stepped by {STEP_MS / 1000:g} s", "the result warns; all is kept", _step_clock, 0),
 }
-"""What breaks, the expected end, how it is broken, and the exit status, by name."""
+"""The fault, the expected end, its cause and the exit status, by name."""
 NAMED = ("cut-8s", "cut-25s", "client", "ssh", "host", "disk-full", "clock")
 """Rows in which the victim must be named by the terminal or the result."""
 
@@ -212,7 +212,7 @@ def _wait_until_measured(run: TimedRun, victim: Host) -> bool:
 
 
 def _left(made: FreshHosts, seen: Seen) -> str:
-    """What is left of iocurve on the hosts and the head once the leases have run out."""
+    """Leavings of iocurve on the hosts and the head once the leases have run out."""
     started = time.monotonic()
     while found := made.left():
         if time.monotonic() - started > GONE_S:
@@ -262,7 +262,7 @@ def _command(process: int) -> str:
 
 
 def _cost(made: FreshHosts) -> str:
-    """What a host and the head bear without the load."""
+    """Memory, threads and processes of a host and the head without the load."""
     load = {one for host in made.hosts for one in host.processes("ray::LoadClient")}
     texts = []
     for host, what in ((made.hosts[-1], "a host"), (made.head, "the head")):

@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--hosts",
         nargs="*",
         type=int,
-        help="break hosts of --hosts instead, of which there are so many (default: 3 12)",
+        help="break this number of hosts of --hosts instead (default: 3 12)",
     )
     options = parser.parse_args(arguments)
     if options.hosts is not None:

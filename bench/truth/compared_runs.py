@@ -249,7 +249,7 @@ class Turns:
     """Two points that take turns as ``iocurve ab`` measures them; each figure of a turn has separate noise."""
 
     rounds: int | None = 5
-    """None: as many as ``ab`` takes, by their noise."""
+    """None: the number that ``ab`` takes by their noise."""
     deviation: float | None = 0.03
     """Standard deviation of the logarithm of the figures of a turn; None: noise as ``TurnNoise.drawn`` gives it."""
 

@@ -176,7 +176,7 @@ def cases() -> list[Case]:
 
 
 SWING_SEEN = 4
-"""Of a swing whose period is more than this many times its length, a series shows a drift or a level."""
+"""A series shows a drift or a level of a swing whose period is more than this number of times its length."""
 
 
 def _event_distance(make: Make) -> float | None:

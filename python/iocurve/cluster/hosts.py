@@ -307,7 +307,7 @@ class _Joining(msgspec.Struct):
     until: float
     is_again: bool = False
     ends: int = 0
-    """How often its node has ended."""
+    """Times that its node has ended."""
     why: HostError | None = None
 
 

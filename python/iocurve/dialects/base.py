@@ -240,7 +240,7 @@ class ParsedCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Workplace(TypedDict, total=False):
-    """Where a command line is read; what is absent or None is that of this process."""
+    """The place where a command line is read; what is absent or None is that of this process."""
 
     cwd: Path | None
     environment: Mapping[str, str] | None

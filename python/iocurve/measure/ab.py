@@ -66,7 +66,7 @@ def enough_runs(result: Result, rounds: int) -> bool:
 
 
 def of_targets(named: Sequence[Target], load: TargetLoad, runs: int | None, *, overwrite: bool) -> Request:
-    """A scenario of one load whose axis is the target; without ``runs`` by as many as its noise needs.
+    """A scenario of one load whose axis is the target; without ``runs`` by the number that its noise needs.
 
     Raises ``DialectError``.
     """

@@ -1,4 +1,4 @@
-"""An article of results: a benchmark page of one's own volume, in Markdown and HTML, in the form that suppliers use.
+"""An article of results: a benchmark page of a volume, in Markdown and HTML, in the form that suppliers use.
 
 It has nothing that the results do not hold: values with their intervals, the limits that were found with their
 confidence, and the commands and plans from which each value can be measured again.

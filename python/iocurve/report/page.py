@@ -153,7 +153,7 @@ def _limited_share(group: LimitGroup, points: int) -> str:
 
 
 def markdown(reading: Reading) -> list[str]:
-    """The sentences and the table of the points, for a comment or a page of one's own."""
+    """The sentences and the table of the points, for a comment or another page."""
     from iocurve.report.table import escaped, result_table
 
     told = [*reading.sentences, *filter(None, [reading.trust[1]]), *reading.doubts]
