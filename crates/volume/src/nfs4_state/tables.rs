@@ -26,7 +26,7 @@ pub(crate) struct State {
     ids: RandomState,
     /// Names the server to its clients, over restarts.
     pub(crate) scope: String,
-    /// Program and version, for the implementation id of EXCHANGE_ID.
+    /// Program and version, for the implementation id of `EXCHANGE_ID`.
     pub(crate) implementation: String,
     tables: Mutex<Tables>,
 }

@@ -75,7 +75,7 @@ pub struct VolumeConfig {
     pub handle_key: [u8; 16],
     /// Faults that all stores inject; none if `None`.
     pub faults: Option<Faults>,
-    /// Version of the program, which EXCHANGE_ID tells clients.
+    /// Version of the program, which `EXCHANGE_ID` tells clients.
     pub version: &'static str,
 }
 

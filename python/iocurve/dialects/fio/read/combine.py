@@ -479,7 +479,7 @@ def _logs(draft: Draft) -> None:
     logs.histogram = job if logs.histogram == "" else logs.histogram
     if not logs.any:
         for option in draft.option_positions:
-            if option.startswith("log_") or option in ("per_job_logs", "bwavgtime", "iopsavgtime"):
+            if option.startswith("log_") or option == "per_job_logs":
                 draft.note(option, "no_effect", f"{option} has no effect: the job writes no log")
         return
     windows = [logs.histogram_window_ms] if logs.histogram else []

@@ -63,16 +63,10 @@ class Logs(msgspec.Struct):
     """log_window_value: the latency written for a window of several operations."""
     offsets: bool = False
     """Adds the offset to each line (log_offset)."""
-    priorities: bool = False
-    issue_times: bool = False
     unix_epoch: bool = False
     """Writes Unix time instead of time since the start (log_unix_epoch)."""
     per_job: bool = True
     """Writes separate files for each job (per_job_logs)."""
-    bandwidth_window_ms: int = 500
-    """bwavgtime."""
-    iops_window_ms: int = 500
-    """iopsavgtime."""
 
     @property
     def any(self) -> bool:
