@@ -373,8 +373,10 @@ def test_nodes_that_start_at_once_join_a_local_cluster_that_leaves_nothing(
 HERE = """
 import sys
 from ipaddress import IPv4Address
-from iocurve.cluster import started
+from pathlib import Path
+from iocurve.cluster import session, started
 from iocurve.cli.dialects import run
+session.RAY_CURRENT = Path("of no cluster")
 started.FIRST_ADDRESS, started.PORT = IPv4Address("127.0.0.40"), int(sys.argv[1])
 raise SystemExit(run("diskspd", sys.argv[2:]))
 """
