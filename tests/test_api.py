@@ -547,7 +547,7 @@ def test_a_chart_draws_fields_of_the_records() -> None:
 @pytest.mark.slow
 def test_the_charts_of_a_report_are_objects_of_altair() -> None:
     charts = results.charts(synthetic.fio_run())
-    assert list(charts) == [f"fio-fioreadwrite-ini-{number}" for number in (1, 2, 3)]
+    assert list(charts) == [f"fio-fioreadwrite-ini-{number}" for number in (1, 2, 3, 4)]
     for chart in charts.values():
         chart.to_dict()
 

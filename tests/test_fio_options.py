@@ -98,10 +98,10 @@ def test_a_name_for_all_sections_is_none(tmp_path: Path) -> None:
 
 
 @cases("fio/exit_what_selects_the_jobs")
-def test_exit_what_selects_the_jobs_that_end(scope: str, expected: list[tuple[int, bool, bool]]) -> None:
+def test_exit_what_selects_the_jobs_that_end(scope: str, expected: list[list[object]]) -> None:
     own = ["--exitall", scope, "--name=b", "--size=1m", "--new_group", "--ioengine=null", scope]
     (group,) = fio(*filter(None, own)).plan.groups
-    ends = [(worker.exit_group, worker.ends_exit_group_only, worker.ends_run) for worker in group.workers]
+    ends = [[worker.exit_group, worker.ends_exit_group_only, worker.ends_run] for worker in group.workers]
     assert ends == expected
 
 

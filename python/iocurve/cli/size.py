@@ -119,6 +119,9 @@ def size(
     if decided.have is not None:
         reason = "--have prints what a configuration carries; leave out one of them"
         refuse(reason, only=decided.only, prices=decided.prices, capacity=demand.capacity or None)
+        refuse("--have counts connections by --latency; leave out the round trip", round_trip=demand.round_trip)
+        if not (demand.iops or demand.throughput or demand.from_):
+            refuse("the latency is that of a load: add --iops or --throughput", latency=demand.latency)
         wanted, _ = _wanted(demand)
         wanted = wanted.completed() if wanted.iops or wanted.bytes_per_s else wanted
         chain = sizing.chain(decided.have, demand=wanted, clients=decided.clients, vm=vm, nconnect=decided.nconnect)
