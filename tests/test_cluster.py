@@ -62,9 +62,9 @@ def outlasted_by(client: int) -> planned.Plan:
     return plan_of(*map(runs, range(3)))
 
 
-@pytest.fixture(scope="module")
-def cluster(_ray_addresses: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A head and three nodes with a load client each; the last test takes one away."""
+@pytest.fixture(scope="module", autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The home of all tests. Ray keeps the mode and the token that it is loaded with for the whole process."""
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         # Ray listens on all addresses of the machine, whatever the address of a node.
@@ -74,18 +74,24 @@ def cluster(_ray_addresses: None, tmp_path_factory: pytest.TempPathFactory) -> I
             patch.setenv(name, value)
         patch.setenv("HOME", str(home))
         patch.setenv("XDG_STATE_HOME", str(home / "state"))
-        from ray.cluster_utils import Cluster
+        yield home
 
-        # Ray replaces 127.0.0.1 by the address of the machine.
-        common = {"object_store_memory": OBJECT_STORE_BYTES, "include_log_monitor": False}
-        head = {"node_ip_address": "127.0.0.10", "num_cpus": 0, "include_dashboard": False}
-        made = Cluster(initialize_head=True, head_node_args=head | common | _ports())
-        for number in range(3):
-            address, offered = f"127.0.0.{11 + number}", {nodes.RESOURCE: 1}
-            made.add_node(node_ip_address=address, num_cpus=1, resources=offered, wait=False, **common, **_ports())
-        yield made
-        made.shutdown()
-        assert not (home / ".ray").exists(), "no token is left in the home"
+
+@pytest.fixture(scope="module")
+def cluster(_ray_addresses: None, home: Path) -> Iterator[Any]:
+    """A head and three nodes with a load client each; the last test takes one away."""
+    from ray.cluster_utils import Cluster
+
+    # Ray replaces 127.0.0.1 by the address of the machine.
+    common = {"object_store_memory": OBJECT_STORE_BYTES, "include_log_monitor": False}
+    head = {"node_ip_address": "127.0.0.10", "num_cpus": 0, "include_dashboard": False}
+    made = Cluster(initialize_head=True, head_node_args=head | common | _ports())
+    for number in range(3):
+        address, offered = f"127.0.0.{11 + number}", {nodes.RESOURCE: 1}
+        made.add_node(node_ip_address=address, num_cpus=1, resources=offered, wait=False, **common, **_ports())
+    yield made
+    made.shutdown()
+    assert not (home / ".ray").exists(), "no token is left in the home"
 
 
 def _ports() -> dict[str, int]:

@@ -53,7 +53,10 @@ def text_of(page: Path) -> str:
 # ---- the tutorial
 
 TUTORIAL_PORT = "20490"
-BUSY = re.compile(r"warning: (the volume was starved|.*(the target stalled|itself did not run))|info: .*measured again")
+BUSY = re.compile(
+    r"warning: (the volume (was starved|had no processor)|.*(the target stalled|itself did not run))"
+    r"|info: .*measured again"
+)
 HELD = re.compile(r"random-.*: CPU contention \(.*\): others hold the processors")
 """The verdict on a machine whose processors others hold is another one than the page's."""
 STEP_S_MAX = 200

@@ -7,6 +7,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -113,7 +114,7 @@ TARGETS: tuple[tuple[Target, Plan, str, str], ...] = (
 
 @pytest.mark.parametrize(("target", "plan", "code", "text"), TARGETS)
 def test_each_limit_is_found_by_what_changes_the_rate(target: Target, plan: Plan, code: str, text: str) -> None:
-    found, _ = diagnose(plan, SILENT, target.run)
+    found, _ = diagnose(plan, SILENT, deepcopy(target).run)
     assert (found.code, found.confidence) == (code, "likely"), found
     assert re.fullmatch(text, found.text)
     assert found.evidence
@@ -467,7 +468,7 @@ def test_noise_seldom_misleads() -> None:
     """This machine stands still for 5 ms on average, three times a second, and nothing tells."""
     found: Counter[str] = Counter()
     for target, plan, code, _ in TARGETS[::2]:
-        noisy = replace(target, stall_rate=3.0, chance=random.Random(code))
+        noisy = replace(deepcopy(target), stall_rate=3.0, chance=random.Random(code))
         verdict, _ = diagnose(plan, SILENT, noisy.run)
         found["right" if verdict.code == code else "open" if verdict.code == "unknown" else "wrong"] += 1
     assert found["right"] >= 5

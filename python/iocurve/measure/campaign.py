@@ -24,7 +24,7 @@ from iocurve.engine.derived import block_bytes_max, with_workers
 from iocurve.engine.outcome import Live, Outcome, State
 from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import Interrupted, IocurveError, RunError
-from iocurve.foundation.units import SECOND_NS, counted
+from iocurve.foundation.units import SECOND_NS, counted, format_duration
 from iocurve.measure import interrupts, local
 from iocurve.measure.machines import THIS_MACHINE, Machines, client_notes, stall_text
 from iocurve.report.progress import POINT_COLUMNS, StartedPoint, View
@@ -426,7 +426,8 @@ class Campaign:
         """True if a further attempt is due. All repeats together take about as long as was said for the points."""
         is_over = 0 < self.seconds_planned <= self._seconds_again
         if attempts.runs and attempts.wants_more and is_over:
-            text = f"disturbed runs were measured again for {self._seconds_again:.0f} s, and then no more"
+            time = format_duration(round(self._seconds_again * SECOND_NS))
+            text = f"disturbed runs were measured again for {time}, and then no more"
             self.result = self.result.with_note("repeats_over", text, "info")
             return False
         return attempts.wants_more

@@ -86,11 +86,16 @@ impl Pool {
         }
         let mut state = self.shared.lock();
         state.jobs.extend(jobs.drain(..));
-        let wanted = if self.is_short() { self.processors - 1 } else { self.threads.len() };
-        let awake = self.threads.len() - state.idle;
-        let wakes = state.jobs.len().min(wanted.saturating_sub(awake));
+        let wakes = self.wakes(&state);
         drop(state);
         (0..wakes).for_each(|_| self.shared.submitted.notify_one());
+    }
+
+    /// Number of threads to wake for the jobs that wait.
+    fn wakes(&self, state: &State) -> usize {
+        let wanted = if self.is_short() { self.processors - 1 } else { self.threads.len() };
+        let awake = self.threads.len() - state.idle;
+        state.jobs.len().min(wanted.saturating_sub(awake))
     }
 
     /// Waits until at least one operation has completed, or until `deadline`; `None` does not wait. Carries operations
@@ -121,11 +126,26 @@ impl Pool {
             if now >= deadline {
                 return;
             }
+            // Jobs that were left to this thread, as they were short then; on one processor no other thread is awake.
+            (0..self.wakes(&state)).for_each(|_| self.shared.submitted.notify_one());
             state.is_awaited = true;
             let waited = self.shared.completed.wait_timeout(state, deadline - now);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
             state.is_awaited = false;
         }
+    }
+}
+
+#[cfg(test)]
+impl Pool {
+    /// Hands jobs over on a machine of one processor, as short ones; they have become slow since.
+    pub(super) fn send_as_short(&mut self, jobs: &mut Vec<Job>) {
+        while self.shared.lock().idle < self.threads.len() {
+            thread::yield_now();
+        }
+        (self.processors, self.mean_ns) = (1, 0);
+        self.send(jobs);
+        self.mean_ns = SHORT_NS;
     }
 }
 

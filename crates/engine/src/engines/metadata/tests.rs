@@ -110,6 +110,18 @@ fn a_queued_operation_keeps_its_file_though_it_is_closed_before() {
 }
 
 #[test]
+fn operations_that_have_become_slow_are_carried_out_on_one_processor() {
+    let mut bench = Bench::new(false);
+    let address = Address { file: 0, offset: 0, length: 1 };
+    let mut jobs = vec![bench.engine.job(Request { slot: 0, kind: OperationKind::Mkdir, address })];
+    let mut pool = Pool::new(bench.engine.access.clone(), 2).unwrap();
+    pool.send_as_short(&mut jobs);
+    let mut performed = Vec::new();
+    pool.reap(Some(std::time::Instant::now() + Duration::from_secs(5)), &mut performed);
+    assert_eq!(performed.len(), 1);
+}
+
+#[test]
 fn a_file_is_open_afterwards_only_if_the_plan_keeps_it_open() {
     let mut bench = Bench::new(false);
     assert_eq!([bench.does(OperationKind::Mkdir, 0), bench.does(OperationKind::Create, 1)], [0, 0]);
