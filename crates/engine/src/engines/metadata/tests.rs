@@ -117,7 +117,7 @@ fn operations_that_have_become_slow_are_carried_out_on_one_processor() {
     let mut pool = Pool::new(bench.engine.access.clone(), 2).unwrap();
     pool.send_as_short(&mut jobs);
     let mut performed = Vec::new();
-    pool.reap(Some(std::time::Instant::now() + Duration::from_secs(5)), &mut performed);
+    pool.reap(Some(Instant::now() + Duration::from_secs(5)), &mut performed);
     assert_eq!(performed.len(), 1);
 }
 
