@@ -333,7 +333,7 @@ def test_a_lost_client_is_named_and_the_others_finish(cluster: Any, how: str, mo
     assert [client.state for client in facts.clients] == ["finished", "lost", "finished"]
     lost = facts.clients[1]
     assert lost.reason is not None
-    assert ("ActorDiedError" if how == "killed" else "silent for") in lost.reason
+    assert ("its process has ended" if how == "killed" else "silent for") in lost.reason
     assert lost.until_loss is not None
     assert lost.until_loss.operations["read"].operations > 0
     assert [one.worker for one in outcome.workers] == [0, 2]

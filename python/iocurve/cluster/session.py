@@ -450,5 +450,5 @@ def _translated(error: Exception, address: str) -> Exception:
         name, known = type(error).__name__, StartedCluster.known()
         if cause := known and known.ended_connection(address):
             return ClientLostError(cause)
-        return ClientLostError(f"{_LOSSES[name]} ({name})" if name in _LOSSES else f"{name}: {error}")
+        return ClientLostError(_LOSSES.get(name) or f"{name}: {error}")
     return error
