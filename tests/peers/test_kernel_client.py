@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import threading
 import time
@@ -177,7 +178,7 @@ def test_an_archive_is_unpacked_and_removed(ran: Ran, version: str) -> None:
 def test_the_engine_creates_renames_and_removes_names_of_a_mount(ran: Ran, version: str) -> None:
     """NFS has no RENAME_NOREPLACE."""
     done = ran(version, "names")
-    assert done.stdout.startswith("test result: ok. 7 passed"), (done.stdout, done.stderr)
+    assert re.match(r"test result: ok\. [1-9]\d* passed; 0 failed", done.stdout), (done.stdout, done.stderr)
 
 
 def test_locks_hold_between_mounts(ran: Ran) -> None:
