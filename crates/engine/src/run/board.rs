@@ -76,6 +76,13 @@ struct OpenInterval {
     kinds: BTreeMap<&'static str, Tally>,
 }
 
+/// Adds the operations of a worker, or of a part of an interval, by kind.
+fn add<'a>(kinds: &mut BTreeMap<&'static str, Tally>, more: impl IntoIterator<Item = (&'static str, &'a Tally)>) {
+    for (name, tally) in more {
+        kinds.entry(name).and_modify(|sum| sum.add(tally)).or_insert_with(|| tally.clone());
+    }
+}
+
 /// Ends the workers of these flags cleanly.
 fn set(flags: &[Arc<AtomicBool>]) {
     for flag in flags {
@@ -194,9 +201,7 @@ impl Board {
         let entry = state.open.entry(key).or_insert_with(opened);
         entry.closed_by += 1;
         (entry.start_ns, entry.end_ns) = (entry.start_ns.min(start_ns), entry.end_ns.max(end_ns));
-        for (name, tally) in names.iter().zip(tallies) {
-            entry.kinds.entry(name).and_modify(|sum| sum.add(tally)).or_insert_with(|| tally.clone());
-        }
+        add(&mut entry.kinds, names.iter().copied().zip(tallies));
         // Workers with and without a ramp have closed the same time.
         let twin = (interval.index, interval.ramp);
         let closed_by = entry.closed_by;
@@ -209,21 +214,24 @@ impl Board {
         keys.sort_unstable();
         state.close_before(Some(keys[0]));
         let BoardState { live, open, course, held, .. } = &mut *state;
-        let mut all = BTreeMap::new();
+        let (mut both, mut operations) = (BTreeMap::new(), BTreeMap::new());
         for (key, OpenInterval { start_ns, end_ns, kinds, .. }) in
             keys.iter().filter_map(|key| Some((key, open.remove(key)?)))
         {
             let ramp = !key.1;
-            course.add(live.group, (key.0, ramp), (start_ns, end_ns), &kinds, &figures(&kinds));
-            for (name, tally) in &kinds {
-                all.entry(*name).and_modify(|sum: &mut Tally| sum.add(tally)).or_insert_with(|| tally.clone());
+            operations = figures(&kinds);
+            course.add(live.group, (key.0, ramp), (start_ns, end_ns), &kinds, &operations);
+            if keys.len() > 1 {
+                add(&mut both, kinds.iter().map(|(name, tally)| (*name, tally)));
             }
             if let Some(held) = held {
                 let interval = IntervalOutcome { ramp, ..interval.clone() };
                 held.closed.push(ClosedInterval { group: live.group, interval, kinds });
             }
         }
-        let operations = figures(&all);
+        if keys.len() > 1 {
+            operations = figures(&both);
+        }
         live.phase = if keys.iter().any(|key| !key.1) { "ramp".into() } else { "run".into() };
         live.elapsed_ns = interval.end_ns;
         live.intervals = interval.index + 1;
