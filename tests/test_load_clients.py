@@ -340,6 +340,8 @@ def test_local_files_make_a_result_where_the_program_was_killed(
     whole, cut = (Journal.read(path) for path in journals(tmp_path))
     assert whole.end is not None
     lines = cut.path.read_bytes().splitlines(keepends=True)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/proof.html").write_text("of an earlier run")
     # A client that was killed has no last record.
     cut.path.write_bytes(b"".join(lines[:-1]) + lines[-1][:10])
     with (tmp_path / "state/iocurve/clients/running-0.jsonl").open("wb") as running:
@@ -362,7 +364,7 @@ def test_local_files_make_a_result_where_the_program_was_killed(
     ended = sum(kind.operations for one in whole.end.outcome.workers for kind in one.operations.values())
     assert point.of_client(0).operations == ended > 0
     assert [path.name for path in journals(tmp_path)] == ["running-0.jsonl"], "a run that goes on keeps its file"
-    assert (tmp_path / "out/report.html").exists()
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"points.csv", "report.html", "result.json"}
     capsys.readouterr()
 
 

@@ -105,15 +105,14 @@ def recover_result(*, out: Path = OUT, kept: KeptFiles = KEPT_FILES) -> int:
     """
     from iocurve.measure.journals import recovered
 
-    make_writable(out)
-    with kept.machines() as machines:
+    with page.ReportDirectory(out) as directory, kept.machines() as machines:
         found = machines.all_kept()
         if not found:
             raise RunError("no machine has a local file of a run that has ended")
-        result = recovered(found)
-        _write_merged(result, out / RESULT_NAME)
-        for run, client in {(one.run, one.client) for point in result.points for one in point.clients}:
-            machines.forget_kept(run, client)
+        result = directory.finish(recovered(found))
+        if not any(note.code == "result_not_written" for note in result.notes):
+            for run, client in {(one.run, one.client) for point in result.points for one in point.clients}:
+                machines.forget_kept(run, client)
     show_tables(result)
     return status(result)
 
