@@ -159,8 +159,9 @@ class Campaign:
         self._rates: dict[object, float] = {}
         """IOPS of each load so far, by its kinds and block sizes."""
         self.seconds_planned = 0.0
+        """Expected time of all points with their turns, for the view and for repeats; 0 where it is unknown."""
         self._seconds_again = 0.0
-        """Expected time of all points with their turns, for the view; 0 where it is unknown."""
+        """Time that repeats of disturbed runs took so far."""
 
     def leave_out(self) -> None:
         """A point of the count will not be measured."""
