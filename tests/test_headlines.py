@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import Any
 
 from data import synthetic
@@ -13,6 +15,7 @@ from iocurve.analysis.load_names import load_name, rate_unit
 from iocurve.engine.derived import block_bytes_min
 from iocurve.engine.plan import Rate, Worker
 from iocurve.foundation.units import KIB, MILLISECOND_NS, SECOND_NS
+from iocurve.report import article
 from iocurve.result.document import (
     CachePolicy,
     FamilyFacts,
@@ -228,6 +231,14 @@ def knee() -> Result:
     )
     depths = tuple(one for one in synthetic.envelope().points if one.family == "depth" and one.axes["nconnect"] == 8)
     return synthetic.result(depths, kind="knee").replace(search=facts)
+
+
+def test_an_article_has_the_command_of_a_search_with_its_target_and_workload() -> None:
+    text = article.markdown(article.article([read(knee())]), {}, "$appendix")
+    [command] = re.findall(r"^iocurve knee .*$", text, re.MULTILINE)
+    named = knee()
+    assert named.search
+    assert shlex.split(command) == ["iocurve", "knee", named.target.address, "--workload", named.search.workload]
 
 
 def test_a_knee_has_its_findings_with_their_intervals_and_no_terms_of_the_law() -> None:

@@ -39,7 +39,8 @@ METHOD = (
 NOT_SET_UP = ("Run", "Load")
 """Headings of conditions that are part of the tests."""
 LEFT_OUT = ("Seeds", "Idle daemons", "Longest idle gap")
-SEARCHES = ("knee", "max", "curve")
+SEARCHES = ("knee", "curve")
+"""A result of ``max`` has its limit in a sentence, and not as an option."""
 PARTS = ("title", "summary", "method", "setup", "tests", "limits", "appendix")
 """Names that a template may use, each after a dollar sign."""
 
@@ -230,18 +231,15 @@ FIO_LINES_MAX = 24
 
 def _commands(reading: Reading, family: str = "") -> list[str]:
     """The command that measures a result, or one of its families; none where the result does not hold its words."""
-    result = reading.result
-    address = [] if result.target.kind == "embedded_volume" else [result.target.address]
+    result, scenario = reading.result, reading.result.scenario
     if result.search and result.kind in SEARCHES:
-        return [shlex.join(["iocurve", result.kind, *address])]
-    scenario = result.scenario
+        return [shlex.join(["iocurve", result.kind, result.target.address, "--workload", result.search.workload])]
     if scenario is None:
         return []
     targets = scenario.targets.items()
-    known = [(name, one.address) for name, one in targets if one.kind != "embedded_volume"]
-    named = [f"{name}={at}" if len(targets) > 1 else at for name, at in known]
+    named = [f"{name}={one.address}" if len(targets) > 1 else one.address for name, one in targets]
     words = ["iocurve", "run", scenario.name, *(word for one in named for word in ("--target", one))]
-    words += ["--short"] if scenario.form == "short" else []
+    words += ["--quick"] if scenario.form == "short" else []
     return [shlex.join([*words, *(["--points", family] if family else [])])]
 
 
