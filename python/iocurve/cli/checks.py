@@ -117,10 +117,10 @@ def check_result(result: Path, /, *, options: CheckOptions = CHECKS) -> int:
         A result.json, or its directory.
     """
     from iocurve.analysis.check_names import Vocabulary
-    from iocurve.result.document import RESULT_NAME, Result
+    from iocurve.result.document import Result
 
     if not options.fail_if:
         raise DialectError([Diagnostic("nothing to check; add --fail-if 'p99 > 2ms'")])
-    found = Result.read(result / RESULT_NAME if result.is_dir() else result)
+    found = Result.read(result)
     expressions = options.parsed(Vocabulary.of(found))
     return report(found, expressions, options)

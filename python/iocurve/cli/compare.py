@@ -92,7 +92,7 @@ def compare_results(
     margin
         Smallest difference that matters: 5%. Verdicts say "no difference" only if an interval excludes it.
     """
-    results = [Result.read(path / RESULT_NAME if path.is_dir() else path) for path in (base, *others)]
+    results = [Result.read(path) for path in (base, *others)]
     expressions = output.parsed(Vocabulary.of(results[-1]))
     if others:
         found = Compared(compare(*results, margin=margin), tuple(map(str, (base, *others))))

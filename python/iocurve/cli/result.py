@@ -153,8 +153,7 @@ def print_metrics(result: Path, /) -> int:
     from iocurve.report.metrics import ResultMetrics
     from iocurve.result import openmetrics
 
-    source = result / RESULT_NAME if result.is_dir() else result
-    print(openmetrics.text(ResultMetrics(Result.read(source))).decode(), end="")
+    print(openmetrics.text(ResultMetrics(Result.read(result))).decode(), end="")
     return 0
 
 
@@ -286,7 +285,7 @@ def write_article(
     """
     from iocurve.report import article
 
-    readings = [read(Result.read(path / RESULT_NAME if path.is_dir() else path)) for path in results]
+    readings = [read(Result.read(path)) for path in results]
     if not readings:
         refuse("an article needs a result", out=out)
     rows = []
