@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import msgspec
@@ -169,14 +169,16 @@ def of_commands(
     if obstacles := [obstacle for one in members for obstacle in one.obstacles]:
         raise PlanError(obstacles)
     counts = [one.count for one in members]
+    titles = [_titles(command, label) for command, label in zip(members, LABELS, strict=True)]
     if len(set(counts)) > 1:
         each = " and ".join(f"'{text}' has {number}" for text, number in zip(commands, counts, strict=True))
         raise DialectError([Diagnostic(f"ab compares runs of the same number, and {each}")])
     name = " and ".join(commands)
 
     def measure(view: View, keep: Keep) -> Result:
-        campaign = Campaign(campaigns.started("ab", name, NO_TARGET), view, keep, count=sum(filter(None, counts)))
-        turns = _Turns(campaign, members, UsedTargets(campaign, "ab"), runs, margin, repeats, before_turn)
+        # Whichever goes first is drawn, and says nothing of the points' order.
+        campaign = Campaign(campaigns.started("ab", name, NO_TARGET), view, keep, order=[*chain(*titles)])
+        turns = _Turns(campaign, members, titles, UsedTargets(campaign, "ab"), runs, margin, repeats, before_turn)
         result = campaigns.carry_out(campaign, lambda _: turns.run(), turns.used.remove)
         return with_notes(result, [note for one in members for note in one.notes])
 
@@ -188,6 +190,8 @@ class _Turns(msgspec.Struct):
 
     campaign: Campaign
     members: Sequence[ParsedCommand]
+    titles: Sequence[Sequence[str]]
+    """The names of the points of each command."""
     used: UsedTargets
     runs: int | None
     margin: float
@@ -201,9 +205,7 @@ class _Turns(msgspec.Struct):
 
     def run(self) -> None:
         points: dict[str, Point] = {}
-        titles = [_titles(command, label) for command, label in zip(self.members, LABELS, strict=True)]
-        pairs = dict(zip(titles[0], zip(*titles, strict=True), strict=True))
-        pairs |= dict(zip(titles[1], zip(*titles, strict=True), strict=True))
+        pairs = {name: both for both in zip(*self.titles, strict=True) for name in both}
         for place in turn_places(len(self.members), self.rounds, self.campaign.order_seed):
             if self.runs is None and place.starts_round and enough_runs(self.campaign.result, place.round - 1):
                 self.campaign.end_turns(points.values())
@@ -211,7 +213,7 @@ class _Turns(msgspec.Struct):
             self.before_turn(place.member)
             command = self.members[place.member]
             command.needs.make_directories()
-            walk(command, partial(self._run_step, place, points, iter(titles[place.member]), pairs), writes=False)
+            walk(command, partial(self._run_step, place, points, iter(self.titles[place.member]), pairs), writes=False)
 
     def _run_step(
         self,
