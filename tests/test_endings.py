@@ -55,11 +55,15 @@ SCENARIO = data("scenarios/endings.toml")
 
 @contextmanager
 def run_of_points(
-    tmp_path: Path, target: str | Path, prepare: Callable[[], None] | None = None, points: int = 20
+    tmp_path: Path,
+    target: str | Path,
+    prepare: Callable[[], None] | None = None,
+    points: int = 20,
+    runtime: str = "400ms",
 ) -> Iterator[subprocess.Popen[str]]:
     """A run of some points that writes its result to ``tmp_path/out``, in which at least one point is measured."""
     scenario = tmp_path / "depths.toml"
-    scenario.write_text(SCENARIO.format(depths=list(range(1, points + 1))), encoding="utf-8")
+    scenario.write_text(SCENARIO.format(depths=list(range(1, points + 1)), runtime=runtime), encoding="utf-8")
     options = ["--target", str(target), "--out", str(tmp_path / "out"), "--retries", "0"]
     command = [*IOCURVE, "run", str(scenario), *options]
     with subprocess.Popen(
@@ -181,7 +185,8 @@ def test_a_server_that_never_answered_is_an_error_at_once() -> None:
 def test_a_restart_during_a_scenario_is_survived_and_noted(tmp_path: Path) -> None:
     data, port = data_directory(tmp_path), free_ports()
     url = f"nfs://127.0.0.1:{port}/vol"
-    with stored_volume(data, port) as server, run_of_points(tmp_path, url, points=10) as process:
+    # A point lasts longer than the server is away, so that each has operations in its measured time.
+    with stored_volume(data, port) as server, run_of_points(tmp_path, url, points=3, runtime="3s") as process:
         # After the first point the run reads the numbers of its new files.
         while len(Result.read(tmp_path / "out/result.json").points) < 2:
             time.sleep(0.1)
@@ -192,7 +197,7 @@ def test_a_restart_during_a_scenario_is_survived_and_noted(tmp_path: Path) -> No
             _, stderr = process.communicate(timeout=90)
     assert process.returncode == 0, stderr
     result = Result.read(tmp_path / "out/result.json")
-    assert (result.state, len(result.points)) == ("finished", 10)
+    assert (result.state, len(result.points)) == ("finished", 3)
     stalls = [note.text for note in result.notes if note.code == "server_stalled"]
     # A connection that was idle meanwhile tells a separate wait when it is used again.
     assert stalls
