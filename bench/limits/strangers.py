@@ -125,7 +125,7 @@ def _knfsd(threads: int, file_system: str) -> Callable[[Path], AbstractContextMa
 
 
 @contextmanager
-def _io_group(device: Path | None, limits: dict[str, int]) -> Iterator[tuple[str, ...]]:
+def io_group(device: Path | None, limits: dict[str, int]) -> Iterator[tuple[str, ...]]:
     """Limits the I/O of processes on a device, by a cgroup; gives what comes before their commands."""
     parent = Path("/sys/fs/cgroup/blkio")
     is_first = parent.is_dir()
@@ -166,7 +166,7 @@ def _ext4(**limits: int) -> Callable[[Path], AbstractContextManager[Opened]]:
             stack.callback(_run, "losetup", "--detach", device)
             _run("mount", device, str(mount))
             stack.callback(_run, "umount", str(mount))
-            yield Opened(str(mount), stack.enter_context(_io_group(Path(device), limits)))
+            yield Opened(str(mount), stack.enter_context(io_group(Path(device), limits)))
 
     return opened
 
@@ -175,7 +175,7 @@ def _ext4(**limits: int) -> Callable[[Path], AbstractContextManager[Opened]]:
 def _tmpfs(_: Path) -> Iterator[Opened]:
     with tempfile.TemporaryDirectory(prefix="iocurve-limits-", dir="/dev/shm") as directory:
         limits = {"read_iops": 1000, "write_iops": 1000}
-        with _io_group(None, limits) as prefix:
+        with io_group(None, limits) as prefix:
             yield Opened(directory, prefix)
 
 

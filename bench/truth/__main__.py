@@ -29,6 +29,7 @@ from bench.truth import (
     percentiles,
     searches,
     served,
+    slow_devices,
 )
 from bench.truth.table import PAGE, Row, Section, rows_of, with_table
 
@@ -38,6 +39,7 @@ SECTIONS = {
     "open": Section(served.opened, measured.COLUMNS, is_real_time=True),
     "queues": Section(served.theory, QUEUES, is_real_time=True),
     "calls": Section(delayed.calls, measured.COLUMNS, is_real_time=True),
+    "slow": Section(slow_devices.slow, slow_devices.COLUMNS, is_real_time=True),
     "knees": Section(knees.knees, knees.COLUMNS, is_real_time=True),
     "intervals": Section(conclusions.intervals),
     "stopping": Section(conclusions.stopping, conclusions.STOPPING_COLUMNS),

@@ -1,7 +1,7 @@
 
 set -e
 mkdir -p /tmp/src/a/b /tmp/src/c
-for i in $(seq 2000); do echo $i >/tmp/src/a/b/$i; done
+for i in $(seq 500); do echo $i >/tmp/src/a/b/$i; done
 ln -s ../a/b /tmp/src/c/link; ln /tmp/src/a/b/1 /tmp/src/c/hard; chmod 600 /tmp/src/a/b/2
 tar -C /tmp/src -cf /tmp/src.tar .
 mkdir $MNT/out; tar -C $MNT/out -xf /tmp/src.tar
