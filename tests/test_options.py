@@ -16,6 +16,7 @@ import pytest
 import iocurve
 from data import synthetic
 from goldens import cases, rows
+from iocurve.advice import differ as differing
 from iocurve.advice import proof_page
 from iocurve.advice import prove as proofs
 from iocurve.advice.promises import Promised
@@ -137,6 +138,7 @@ def record(monkeypatch: pytest.MonkeyPatch) -> Recorded:
     monkeypatch.setattr(turns, "run_targets", sink("targets"))
     proved = proofs.Proof(target="there", promised=Promised(title="t", promises=()), tolerance=0.02, judged=())
     monkeypatch.setattr(proofs, "prove", lambda *given, **named: (sink("prove")(*given, **named), proved))
+    monkeypatch.setattr(differing, "measured", lambda *given, **named: (sink("differ")(*given, **named), None))
     monkeypatch.setattr(proof_page, "write", lambda *arguments: recorded.append(plain(arguments[2:])))
     return recorded
 
@@ -196,6 +198,7 @@ PATHS = {
     "knee there": ("--out",),
     "ab 'fio --name=a --size=1m' 'fio --name=b --size=1m'": ("--out",),
     "ab --target there --target other": ("--out",),
+    "differ 'fio --name=a --size=1m' 'fio --name=b --size=2m' --target there": ("--out",),
     "prove there --throughput 100MiB/s": ("--out",),
     "fio --name=a --size=1m": ("--out",),
 }

@@ -1,4 +1,4 @@
-"""Devices that need longer for an operation than a run lasts: loop devices throttled by a cgroup, with fio beside.
+"""Devices that need longer for an operation than a run lasts: loop devices throttled by a cgroup, in fio and in iocurve.
 
 A device of r operations per second with n in flight takes i/r for the i-th of the first n and n/r for each after them:
 the numbers are known without either tool. Both wait for what is in flight at the end. Needs root.
@@ -26,7 +26,7 @@ SIZE_BYTES = 64 * MIB
 
 
 def slow(scale: float) -> Iterator[Row]:
-    """What follows from Little's law, what fio prints and what iocurve prints."""
+    """By Little's law, and as fio and iocurve print it."""
     for _ in range(max(1, round(scale))):
         for per_s, in_flight in DEVICES:
             yield _expected(per_s, in_flight)

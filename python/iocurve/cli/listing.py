@@ -207,6 +207,13 @@ GROUPS = {
             takes="[COMMANDS...]",
         ),
         Command(
+            "differ",
+            "differ:differ",
+            "Show in which fields two commands differ, and measure what each field is worth.",
+            "iocurve differ 'fio --name=a --rw=randread --size=1g' 'elbencho -r -t 1 -s 1g file' --target /mnt/data",
+            takes="A B",
+        ),
+        Command(
             "result",
             "result:app",
             "Print a result over time or as metrics; add the records of lost load clients to it.",

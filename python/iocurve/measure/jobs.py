@@ -360,18 +360,7 @@ class UsedTargets:
 
     def identifying(self, enough: Enough) -> Enough:
         """As ``enough``; notes which files the run has made as soon as they are laid out."""
-        files, is_done = self._files, False
-        if files is None:
-            return enough
-
-        def watch(live: Live) -> bool:
-            nonlocal is_done
-            if not is_done and live.phase not in ("layout", "prepare"):
-                is_done = True
-                files.identify()
-            return enough(live)
-
-        return watch
+        return self._files.identifying(enough) if self._files else enough
 
     def remove(self, patience_ns: int | None) -> None:
         """Removes the files at the end, if there are any to remove. Raises ``TargetError`` if files stay."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from iocurve.engine import plan as planned
+from iocurve.engine.outcome import Live
 from iocurve.engine.plan import FilePlan, NullEngine, Plan, Worker
 from iocurve.foundation.errors import TargetError
 from iocurve.foundation.units import SECOND_NS
@@ -76,6 +77,19 @@ class RunFiles:
                 files = tuple(file.replace(id=ids.get(file.name, file.id)) for file in manifest.files)
                 if files != manifest.files:
                     self._write(place, manifest.replace(files=files))
+
+    def identifying(self, enough: local.Enough) -> local.Enough:
+        """As ``enough``; identifies the files of a run as soon as they are laid out."""
+        is_done = False
+
+        def watch(live: Live) -> bool:
+            nonlocal is_done
+            if not is_done and live.phase not in ("layout", "prepare"):
+                is_done = True
+                self.identify()
+            return enough(live)
+
+        return watch
 
     def keep(self) -> None:
         """Marks the files as kept on purpose. Raises ``TargetError``."""

@@ -4,12 +4,14 @@ from iocurve.report.charts.bars import (
     Bar,
     JudgedBar,
     PublishedMark,
+    WaterfallBar,
     advice,
     changes,
     gains,
     grouped,
     history,
     mix,
+    waterfall,
 )
 from iocurve.report.charts.curves import (
     LatencyDot,
@@ -39,6 +41,7 @@ __all__ = [
     "LatencyShare",
     "PublishedMark",
     "TimeMark",
+    "WaterfallBar",
     "advice",
     "any_against_any",
     "caps",
@@ -57,5 +60,6 @@ __all__ = [
     "mix",
     "over_time",
     "percentile_curves",
+    "waterfall",
     "within_sight",
 ]

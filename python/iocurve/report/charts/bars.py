@@ -247,6 +247,43 @@ def _ratio_labels(base: alt.Chart, bars: int) -> list[alt.Chart]:
     return [placed.mark_text(dy=-9, fontSize=11, fontWeight=600, color=INK).encode(y="top:Q", text="label:N")]
 
 
+class WaterfallBar(msgspec.Struct, frozen=True):
+    """A bar of a waterfall: a whole, or one of the factors that lead from the first whole to the last."""
+
+    place: str
+    start: float
+    end: float
+    text: str
+    """The value with its interval."""
+    verdict: Verdict | None = None
+    """None for a whole."""
+
+
+def waterfall(bars: Sequence[WaterfallBar], unit: str) -> Chart:
+    """Factors one after another, each from where the one before ends, between two whole bars."""
+    names = [bar.verdict or "measured" for bar in bars]
+    colors = {"measured": SERIES_COLORS[0]} | {str(name): color for name, color in VERDICT_COLORS.items()}
+    present = [name for name in colors if name in names]
+    rows = [
+        {"place": bar.place, "start": bar.start, "end": bar.end, "text": bar.text, "verdict": name}
+        | {"top": max(bar.start, bar.end), "label": bar.text.partition(" [")[0]}
+        for bar, name in zip(bars, names, strict=True)
+    ]
+    places = [bar.place for bar in bars]
+    scale = alt.Scale(domain=present, range=[colors[name] for name in present])
+    base = alt.Chart(data(rows)).encode(
+        x=alt.X("place:N", scale=alt.Scale(domain=places), title=None, axis=group_axis(places)),
+        tooltip=texts(place="load", text="value"),
+    )
+    y = alt.Scale(domain=[0, 1.12 * max(max(bar.start, bar.end) for bar in bars)])
+    columns = base.mark_bar(width={"band": 0.6}).encode(
+        y=alt.Y("start:Q", title=unit, scale=y, axis=rate_axis(unit)),
+        y2="end:Q",
+        color=alt.Color("verdict:N", title=None, scale=scale, legend=legend(present)),
+    )
+    return finished(independent_strokes(alt.layer(columns, *_labels(base, dy=-8, size=11, rim=4))))
+
+
 LINE_HEIGHT = 14
 ROW_HEIGHT = 66
 """Up to four lines of text, so that a cell is narrow enough for narrow pages."""

@@ -1,0 +1,118 @@
+"""Two command lines and what their differences are worth, for people and programs: tables, a page, a document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from iocurve._native import VERSION
+from iocurve.advice.differ import LABELS, Attribution, Difference, Factors
+from iocurve.foundation.units import MIB, counted, format_count
+from iocurve.report import charts
+from iocurve.report.cells import ReportFigure
+from iocurve.report.charts import WaterfallBar
+from iocurve.report.page import rendered
+from iocurve.report.table import Table
+from iocurve.result.document import Result, write_atomically
+from iocurve.result.paired import RateRatio
+
+PAGE_NAME = "differ.html"
+REST = "rest"
+
+
+def differences_table(found: Sequence[Difference]) -> Table:
+    """The fields of both commands."""
+    rows = [(one.name, *map(_said, one.texts, one.defaults)) for one in found]
+    return Table(("field", *LABELS), rows, sentences=LABELS)
+
+
+def _said(text: str, is_default: bool) -> str:
+    return f"{text} (default)" if is_default else text
+
+
+def ratio_text(ratio: RateRatio) -> str:
+    """``1.41 × [1.38, 1.44]``."""
+    return " ".join(filter(None, (f"{ratio.value:.2f} ×", ratio.bounds_text)))
+
+
+def shares_table(found: Factors) -> Table:
+    """The factors of the fields and of the rest, which multiply to the whole gap."""
+    rows = [(one.name, ratio_text(one.ratio), one.ratio.verdict_text) for one in found.shares]
+    rows.append((REST, ratio_text(found.rest), found.rest.verdict_text))
+    rows.append(("B / A", ratio_text(found.total), found.total.verdict_text))
+    return Table(("field", "factor (95 %)", "verdict"), rows, numbers=("factor (95 %)",), sentences=("verdict",))
+
+
+def sentence(found: Factors) -> str:
+    """``B is 1.72 × A [1.65, 1.80]: direct 1.41 ×, iodepth 1.20 ×; rest 1.02 ×``."""
+    ordered = sorted(found.shares, key=lambda one: -max(one.ratio.value, 1 / one.ratio.value))
+    parts = ", ".join(f"{one.name} {one.ratio.value:.2f} ×" for one in ordered)
+    bounds = f" {found.total.bounds_text}" if found.total.bounds_text else ""
+    return f"B is {found.total.value:.2f} × A{bounds}: {parts}; rest {found.rest.value:.2f} ×"
+
+
+def remarks(found: Attribution) -> Iterator[str]:
+    """What a reader of the factors must know."""
+    if found.factors.total.verdict == "cannot tell":
+        yield "inconclusive: the rates of A and B differ too little for their noise, or too few turns were measured"
+    for one in found.factors.interactions:
+        yield (
+            f"{' and '.join(one.names)} depend on each other: together they give {ratio_text(one.ratio)} of what their "
+            "separate factors would"
+        )
+    if found.without_effect:
+        names = ", ".join(found.without_effect)
+        yield f"no effect on the load on this target: {names}"
+    if not found.is_whole:
+        yield f"mean over {found.orders} of the orders of switching the fields; interactions are not looked for"
+    yield from found.outliers
+
+
+def document(differences: Sequence[Difference], found: Attribution | None) -> dict[str, object]:
+    """Both as JSON; without a target no attribution."""
+    fields = [one.to_builtins() for one in differences]
+    return {"differences": fields, "attribution": found.to_builtins() if found else None}
+
+
+def write(
+    sources: Sequence[str], differences: Sequence[Difference], found: Attribution, result: Result, directory: Path
+) -> Path:
+    """Writes the page next to the result; gives its path. Raises ``ResultError``."""
+    path = directory / PAGE_NAME
+    waterfall = ReportFigure(
+        "waterfall",
+        "From A to B",
+        f"Each field's factor is the mean over {counted(found.orders, 'order')} of switching the fields; error-free "
+        "bars would multiply to B. The rest is what the named fields do not explain.",
+        (charts.waterfall(_bars(found), found.unit),),
+        shares_table(found.factors),
+    )
+    fields = ReportFigure("fields", "Fields that differ", "", (), differences_table(differences))
+    page = rendered(
+        "compared.html",
+        title="Why two commands differ",
+        version=VERSION,
+        sources=list(zip(LABELS, sources, strict=True)),
+        subtitle=f"{result.created:%Y-%m-%d %H:%M} UTC, on {result.target.address}",
+        finding=f"{sentence(found.factors)}.",
+        notes=list(remarks(found)),
+        missing=[],
+        figures=[waterfall, fields],
+    )
+    write_atomically(path, page.encode())
+    return path
+
+
+def _bars(found: Attribution) -> list[WaterfallBar]:
+    scale = MIB if found.unit == "MiB/s" else 1
+    first, last = (rate / scale for rate in found.rates)
+    bars, level = [WaterfallBar("A", 0.0, first, _rate_text(first, found.unit))], first
+    for name, ratio in [*((one.name, one.ratio) for one in found.factors.shares), (REST, found.factors.rest)]:
+        after = level * ratio.value
+        bars.append(WaterfallBar(name, level, after, ratio_text(ratio), ratio.verdict))
+        level = after
+    return [*bars, WaterfallBar("B", 0.0, last, _rate_text(last, found.unit))]
+
+
+def _rate_text(rate: float, unit: str) -> str:
+    return f"{rate:,.1f} MiB/s" if unit == "MiB/s" else f"{format_count(rate)} IOPS"

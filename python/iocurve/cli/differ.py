@@ -1,0 +1,134 @@
+"""The command that says why two commands give different figures."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from cyclopts import Parameter
+
+from iocurve.advice import differ as advice
+from iocurve.advice.differ import Attribution, Experiment, Run
+from iocurve.cli.common import AtLeast0, Flag, Ratio, Rounds, TargetText, TimeNs, refuse, show, show_json
+from iocurve.cli.exits import status
+from iocurve.foundation.units import SECOND_NS, counted, format_duration
+from iocurve.measure.scenario.runner import REPEATS_MAX
+from iocurve.result.document import Result
+from iocurve.targets import target as targets
+
+OUT = Path("iocurve-differ")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """The runs of each combination of fields."""
+
+    runs: Rounds = 7
+    """Runs of each combination of fields, interleaved; at least 3 for an interval."""
+    runtime: TimeNs = 2 * SECOND_NS
+    """Measured time of each run, whatever the commands say."""
+    ramp_time: TimeNs = SECOND_NS // 2
+    """Time before it that is not measured."""
+    margin: Ratio = 0.05
+    """Smallest difference that matters."""
+    retries: AtLeast0 = REPEATS_MAX
+    """Times that noisy runs are measured again."""
+
+    def run(self) -> Run:
+        """The length and number of runs."""
+        return Run(
+            runtime_ns=self.runtime,
+            ramp_ns=self.ramp_time,
+            rounds=self.runs,
+            margin=self.margin,
+            repeats=self.retries,
+        )
+
+
+RUN = RunOptions()
+
+
+def differ(
+    a: str,
+    b: str,
+    /,
+    *,
+    target: TargetText | None = None,
+    run: RunOptions = RUN,
+    out: Path = OUT,
+    json: Flag = False,
+    quiet: Flag = False,
+) -> int:
+    """Show in which fields two commands differ; with --target measure how much of the gap each field makes.
+
+    Parameters
+    ----------
+    a
+        A command line of fio, vdbench, diskspd, elbencho or run JOB.toml, in quotes.
+    b
+        Another one, of the same tool or of another.
+    target
+        A directory, nfs://host/export or volume:PROFILE: both commands run there, on separate files, and one field
+        after another is switched from A's value to B's. Without it nothing runs.
+    out
+        Directory for differ.html, result.json and report.html.
+    json
+        Print a JSON object.
+    quiet
+        Print no progress and no table.
+    """
+    found = advice.differences(*advice.sides((a, b)))
+    if target is None:
+        refuse("nothing is measured without --target", run, out=None if out == OUT else out)
+        _show(found, None, json=json, quiet=quiet)
+        return 0
+
+    def told(experiment: Experiment) -> None:
+        if not quiet:
+            took = format_duration(round(experiment.seconds()) * SECOND_NS)
+            loads = counted(len(experiment.titles) + 1, "load")
+            print(f"info: {loads}, {counted(run.runs, 'run')} each: about {took}", file=sys.stderr)
+
+    named = targets.parse(str(target))
+    result, attributed = advice.measured((a, b), named, run.run(), out, told, quiet=quiet or json)
+    if attributed is None:
+        return status(result)
+    page = _written((a, b), found, attributed, result, out)
+    _show(found, attributed, json=json, quiet=quiet)
+    if not (json or quiet):
+        print(f"page: {page}")
+    return status(result)
+
+
+def _written(
+    sources: tuple[str, str],
+    found: list[advice.Difference],
+    attributed: Attribution,
+    result: Result,
+    out: Path,
+) -> Path:
+    from iocurve.advice import differ_page
+
+    return differ_page.write(sources, found, attributed, result, out)
+
+
+def _show(found: list[advice.Difference], attributed: Attribution | None, *, json: bool, quiet: bool) -> None:
+    from iocurve.advice import differ_page
+
+    if json:
+        show_json(differ_page.document(found, attributed))
+        return
+    if quiet:
+        return
+    if not found:
+        print("no field differs")
+    else:
+        show(differ_page.differences_table(found))
+    if attributed is not None:
+        print()
+        show(differ_page.shares_table(attributed.factors))
+        print(f"\n{differ_page.sentence(attributed.factors)}")
+        for text in differ_page.remarks(attributed):
+            print(text)

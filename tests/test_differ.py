@@ -1,0 +1,159 @@
+"""Two command lines: the fields in which they differ, and what each is worth on a target."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Callable, Mapping
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from iocurve.advice import differ
+from iocurve.advice.differ import Design, Switched, differences, interaction, share, sides
+from iocurve.foundation.errors import IocurveError
+from iocurve.result.document import Result
+from programs import iocurve
+
+FIO = "fio --name=a --rw=randread --bs=4k --size=16m --directory={} --ioengine=libaio"
+DISKSPD = "diskspd -b8K -d5 -o32 -t2 -r -w30 -c16M {}/x"
+
+
+def _texts(first: str, second: str, directory: Path) -> list[tuple[str, ...]]:
+    found = differences(*sides([first.format(directory), second.format(directory)]))
+    return [(one.name, *one.texts, *map(str, one.defaults)) for one in found]
+
+
+# ---- the fields
+
+
+def test_fields_are_told_in_the_words_of_fio_with_defaults(tmp_path: Path) -> None:
+    assert _texts(f"{FIO} --direct=1", f"{FIO} --bs=64k --iodepth=16 --runtime=5", tmp_path) == [
+        ("direct", "direct=1", "direct=0", "False", "True"),
+        ("bs", "bs=4KiB", "bs=64KiB", "False", "False"),
+        ("iodepth", "iodepth=1", "iodepth=16", "True", "False"),
+        ("runtime_ns", "runtime=0s", "runtime=5s", "True", "False"),
+    ]
+
+
+def test_each_command_is_told_in_its_own_words(tmp_path: Path) -> None:
+    found = {name: texts for name, *texts in _texts(f"{FIO} --rw=randrw", DISKSPD, tmp_path)}
+    assert found["iodepth"] == ["iodepth=1", "-o32", "True", "False"]
+    assert found["bs"] == ["bs=4KiB", "-b8KiB", "False", "False"]
+    # Options that only fio has are told by the name of the field.
+    assert found["random"][:2] == ["norandommap=once", "cover=independent"]
+
+
+def test_equal_commands_differ_in_nothing(tmp_path: Path) -> None:
+    assert _texts(FIO, FIO, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("second", "why"),
+    [
+        ("fio --size=1m --ioengine=null --name=a --name=b", "A has 1 jobs and B 2"),
+        ("mdtest -n 10 -d {}", "phases of mdtest cannot be written as a job file"),
+        ("vdbench -f {}/two", "runs 2 loads; name one load at a time"),
+        ("ls -l", "no command that can take turns"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(second: str, why: str, tmp_path: Path) -> None:
+    run = "rd={},wd=wd1,iorate=max,elapsed=4,interval=1"
+    runs = "\n".join(run.format(name) for name in ("a", "b"))
+    (tmp_path / "two").write_text(f"sd=sd1,lun={tmp_path}/x,size=1m\nwd=wd1,sd=sd1,xfersize=4k,rdpct=100\n{runs}\n")
+    with pytest.raises(IocurveError, match=why):
+        sides([FIO.format(tmp_path), second.format(tmp_path)])
+
+
+def test_options_of_a_measurement_need_a_target(tmp_path: Path) -> None:
+    command = FIO.format(tmp_path)
+    done = iocurve("differ", command, command, "--runs", "3")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--runs: nothing is measured without --target" in done.stderr
+
+
+def test_a_file_is_no_place_for_combinations(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(bytes(2 << 20))
+    command = FIO.format(tmp_path)
+    done = iocurve("differ", command, command, "--target", str(tmp_path / "x"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "differ measures in a directory or on an NFS export" in done.stderr
+
+
+# ---- the shares
+
+
+def _rates(
+    factors: Mapping[str, float], pairs: Mapping[tuple[str, str], float], noise: float = 0.0, seed: int = 0
+) -> Callable[[Switched], float]:
+    drawn = random.Random(seed)
+
+    def rate(switched: Switched) -> float:
+        value = math.prod(factors[one] for one in switched)
+        value *= math.prod(factor for pair, factor in pairs.items() if set(pair) <= switched)
+        return 1000 * value * math.exp(drawn.gauss(0, noise))
+
+    return rate
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 6])
+def test_factors_are_those_of_the_fields_and_multiply_to_the_gap(count: int) -> None:
+    factors = {f"f{number}": 1.1 + 0.2 * number for number in range(count)}
+    design = Design.of([*factors], "seed")
+    rate = _rates(factors, {})
+    rates = {one: rate(one) for one in design.combinations}
+    found = {one: math.exp(share(design, one, rates)) for one in factors}
+    assert found == pytest.approx(factors)
+    assert math.prod(found.values()) == pytest.approx(math.prod(factors.values()))
+    assert len(design.combinations) == (2**count if count <= differ.WHOLE_MAX else len(design.combinations))
+
+
+def test_two_fields_share_what_they_give_together_alone() -> None:
+    design = Design.of(["a", "b", "c"], "seed")
+    rate = _rates({"a": 2.0, "b": 1.5, "c": 1.0}, {("a", "b"): 0.64})
+    rates = {one: rate(one) for one in design.combinations}
+    shares = {one: math.exp(share(design, one, rates)) for one in design.fields}
+    assert shares == pytest.approx({"a": 2.0 * 0.8, "b": 1.5 * 0.8, "c": 1.0})
+    found = {pair: math.exp(interaction(design, pair, rates)) for pair in combinations(design.fields, 2)}
+    assert found == pytest.approx({("a", "b"): 0.64, ("a", "c"): 1.0, ("b", "c"): 1.0})
+
+
+def test_an_interval_holds_the_share_of_a_field() -> None:
+    """``python -m bench.truth shares`` counts with more fields, runs and kinds of noise."""
+    design, factors = Design.of(["a", "b"], "seed"), {"a": 1.4, "b": 1.1}
+    held = 0
+    for seed in range(200):
+        rate = _rates(factors, {("a", "b"): 0.9}, noise=0.05, seed=seed)
+        rounds = [{one: rate(one) for one in design.combinations} for _ in range(7)]
+        found = differ.factors(design, rounds, [rate(frozenset("ab")) for _ in rounds], margin=0.05).shares[0].ratio
+        held += (found.low or 0) <= 1.4 * math.sqrt(0.9) <= (found.high or math.inf)
+    assert 0.92 <= held / 200 <= 0.995
+
+
+# ---- measured
+
+
+@pytest.mark.slow
+def test_a_gap_is_shared_among_its_fields_on_a_volume(tmp_path: Path) -> None:
+    first = "fio --name=a --ioengine=libaio --rw=randread --bs=4k --iodepth=1 --size=4m --direct=0"
+    second = "fio --name=b --ioengine=libaio --rw=randread --bs=8k --iodepth=4 --size=4m --direct=1"
+    target = "volume:unlimited?latency=4ms"
+    options = ["--runs", "3", "--runtime", "300ms", "--ramp-time", "50ms", "--out", str(tmp_path / "out"), "--json"]
+    done = iocurve("differ", first, second, "--target", target, *options)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["attribution"]
+    assert found["without_effect"] == ["direct"]
+    assert [one["name"] for one in found["factors"]["shares"]] == ["bs", "iodepth"]
+    assert (found["unit"], found["is_whole"], found["orders"]) == ("MiB/s", True, 2)
+    factors = [one["ratio"]["value"] for one in found["factors"]["shares"]]
+    gap = found["rates"][1] / found["rates"][0]
+    assert math.prod(factors) * found["factors"]["rest"]["value"] == pytest.approx(found["factors"]["total"]["value"])
+    # 8 = 2 × 4, on a machine that others use as well.
+    assert 4 < gap < 12
+    result = Result.read(tmp_path / "out")
+    names = {"A", "A with B's bs", "A with B's iodepth", "A with B's bs, iodepth", "B"}
+    assert {point.name for point in result.points} == names
+    page = (tmp_path / "out" / "differ.html").read_text(encoding="utf-8")
+    assert "Why two commands differ" in page
