@@ -116,7 +116,7 @@ def ran(kernel_nfs: KernelNfs, engine_tests: Path) -> Ran:
         )
         with serve(*EXPORTS) as server:
             programs = ["flock", f"{engine_tests}:/engine-tests"]
-            done = kernel_nfs(server, script, options=_options(version), programs=programs, timeout_seconds=240)
+            done = kernel_nfs(server, script, options=_options(version), programs=programs, timeout_seconds=130)
         *fields, rest = done.stdout.split("\x1e")
         assert (done.returncode, rest) == (0, ""), f"ended: {fields[::4]}\n{done.stderr}"
         found = zip(*(fields[number::4] for number in range(4)), strict=True)
