@@ -43,7 +43,7 @@ fn main() {
     let asked: Vec<&str> = arguments.iter().skip(4).map(String::as_str).collect();
     assert!(asked.iter().all(|operation| OPERATIONS.contains(operation)), "{USAGE}");
 
-    let fed = Fed::large(directory.as_deref());
+    let fed = Fed::large(directory.as_deref(), true);
     let mut volume = Volume { fed, xid: 0, directories: Vec::new(), files, files_per_directory };
     let step = (files / calls).max(1);
     let empty_bytes = resident_bytes();

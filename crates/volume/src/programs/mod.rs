@@ -12,5 +12,6 @@ mod nfs3;
 pub(crate) mod nfs3_data;
 mod nfs3_readdir;
 pub(crate) mod nfs4;
+mod page;
 mod portmap;
 pub(crate) mod turn;

@@ -66,7 +66,7 @@ fn walk(files: &Files, path: &[u8]) -> Result<nfs_fh3, nfsstat3> {
         if matches!(name, b"." | b"..") {
             return Err(nfsstat3::NFS3ERR_INVAL);
         }
-        let found = files.lookup(&ROOT, at.as_bytes(), name)?;
+        let (found, _) = files.lookup(&ROOT, at.as_bytes(), name)?;
         if found.attributes.file_type != ftype3::NF3DIR {
             return Err(nfsstat3::NFS3ERR_NOTDIR);
         }

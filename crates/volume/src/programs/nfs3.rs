@@ -10,7 +10,7 @@ use super::call::{Admitted, Call, Refused};
 use super::nfs3_readdir::{readdir, readdirplus};
 use crate::store::names::NAME_BYTES_MAX;
 use crate::store::{
-    Creation, FILE_BYTES_MAX, LINKS_MAX, LISTING_BYTES_MAX, Named, Removal, Store, TRANSFER_BYTES_MAX, access,
+    Changed, Creation, FILE_BYTES_MAX, LINKS_MAX, LISTING_BYTES_MAX, Named, Removal, Store, TRANSFER_BYTES_MAX, access,
 };
 
 /// Answers a call of the NFS program that is not on the data path.
@@ -101,22 +101,25 @@ fn run<'a, A: Decode<'a>, R: Encode>(
 }
 
 fn setattr(call: &Admitted<'_>, arguments: SETATTR3args) -> SETATTR3res {
-    let mut wcc = wcc_data::default();
     let SETATTR3args { object, new_attributes, guard } = arguments;
-    match call.files(&object).setattr(&call.caller, object.as_bytes(), &new_attributes, guard, &mut wcc) {
-        Ok(()) => Ok(SETATTR3resok { obj_wcc: wcc }),
+    let set = call.files(&object).setattr(&call.caller, object.as_bytes(), &new_attributes, guard);
+    answered(set).map(|((), obj_wcc)| SETATTR3resok { obj_wcc })
+}
+
+/// The parts of a reply: a failure has the attributes before and after, too.
+fn answered<T, W>(Changed { result, wcc }: Changed<T, W>) -> Result<(T, W), Failed<W>> {
+    match result {
+        Ok(done) => Ok((done, wcc)),
         Err(status) => Err(Failed { status, rest: wcc }),
     }
 }
 
 fn lookup(call: &Admitted<'_>, LOOKUP3args { what }: LOOKUP3args<'_>) -> LOOKUP3res {
-    let found = call.files(&what.dir).lookup(&call.caller, what.dir.as_bytes(), what.name);
-    let dir_attributes = call.attributes(&what.dir);
-    match found {
-        Ok(Named { handle, attributes }) => {
-            Ok(LOOKUP3resok { object: handle, obj_attributes: Some(attributes), dir_attributes })
+    match call.files(&what.dir).lookup(&call.caller, what.dir.as_bytes(), what.name) {
+        Ok((Named { handle, attributes }, directory)) => {
+            Ok(LOOKUP3resok { object: handle, obj_attributes: Some(attributes), dir_attributes: Some(directory) })
         }
-        Err(status) => Err(Failed { status, rest: dir_attributes }),
+        Err(status) => Err(Failed { status, rest: call.attributes(&what.dir) }),
     }
 }
 
@@ -137,14 +140,9 @@ fn readlink(call: &Admitted<'_>, READLINK3args { symlink }: READLINK3args, out: 
 
 /// The common part of CREATE, MKDIR, SYMLINK and MKNOD.
 fn make(call: &Admitted<'_>, r#where: &diropargs3<'_>, what: Creation<'_>) -> CREATE3res {
-    let mut dir_wcc = wcc_data::default();
-    let directory = r#where.dir.as_bytes();
-    match call.files(&r#where.dir).create(&call.caller, directory, r#where.name, what, &mut dir_wcc) {
-        Ok(Named { handle, attributes }) => {
-            Ok(CREATE3resok { obj: Some(handle), obj_attributes: Some(attributes), dir_wcc })
-        }
-        Err(status) => Err(Failed { status, rest: dir_wcc }),
-    }
+    let made = call.files(&r#where.dir).create(&call.caller, r#where.dir.as_bytes(), r#where.name, what);
+    let (Named { handle, attributes }, dir_wcc) = answered(made)?;
+    Ok(CREATE3resok { obj: Some(handle), obj_attributes: Some(attributes), dir_wcc })
 }
 
 fn create(call: &Admitted<'_>, arguments: CREATE3args<'_>) -> CREATE3res {
@@ -184,36 +182,31 @@ fn rmdir(call: &Admitted<'_>, RMDIR3args { object }: RMDIR3args<'_>) -> RMDIR3re
 
 /// The common part of REMOVE and RMDIR.
 fn take_away(call: &Admitted<'_>, object: &diropargs3<'_>, what: Removal) -> Result<wcc_data, Failed<wcc_data>> {
-    let mut wcc = wcc_data::default();
-    match call.files(&object.dir).remove(&call.caller, object.dir.as_bytes(), object.name, what, &mut wcc) {
-        Ok(()) => Ok(wcc),
-        Err(status) => Err(Failed { status, rest: wcc }),
-    }
+    let removed = call.files(&object.dir).remove(&call.caller, object.dir.as_bytes(), object.name, what);
+    answered(removed).map(|((), wcc)| wcc)
 }
 
 fn rename(call: &Admitted<'_>, RENAME3args { from, to }: RENAME3args<'_>) -> RENAME3res {
-    let mut both = RENAME3resok { fromdir_wcc: wcc_data::default(), todir_wcc: wcc_data::default() };
+    let both = |(fromdir_wcc, todir_wcc)| RENAME3resok { fromdir_wcc, todir_wcc };
     // Nothing is said of another export: the client may not be allowed to use it.
     let export = call.served.exports.of_both(from.dir.as_bytes(), to.dir.as_bytes());
-    let export = export.map_err(|status| Failed { status, rest: both.clone() })?;
-    let wcc = (&mut both.fromdir_wcc, &mut both.todir_wcc);
+    let export = export.map_err(|status| Failed { status, rest: both(Default::default()) })?;
     let (from, to) = ((from.dir.as_bytes(), from.name), (to.dir.as_bytes(), to.name));
-    match export.files.rename(&call.caller, from, to, wcc) {
-        Ok(()) => Ok(both),
-        Err(status) => Err(Failed { status, rest: both }),
+    match answered(export.files.rename(&call.caller, from, to)) {
+        Ok(((), wcc)) => Ok(both(wcc)),
+        Err(Failed { status, rest }) => Err(Failed { status, rest: both(rest) }),
     }
 }
 
 fn link(call: &Admitted<'_>, LINK3args { file, link }: LINK3args<'_>) -> LINK3res {
-    let mut linkdir_wcc = wcc_data::default();
     // Nothing is said of another export: the client may not be allowed to use it.
     let export = call.served.exports.of_both(file.as_bytes(), link.dir.as_bytes());
-    let nothing = LINK3resok { file_attributes: None, linkdir_wcc };
+    let nothing = LINK3resok { file_attributes: None, linkdir_wcc: wcc_data::default() };
     let export = export.map_err(|status| Failed { status, rest: nothing })?;
-    let directory = link.dir.as_bytes();
-    let linked = export.files.link(&call.caller, file.as_bytes(), directory, link.name, &mut linkdir_wcc);
+    let Changed { result, wcc: linkdir_wcc } =
+        export.files.link(&call.caller, file.as_bytes(), link.dir.as_bytes(), link.name);
     let both = LINK3resok { file_attributes: call.attributes(&file), linkdir_wcc };
-    match linked {
+    match result {
         Ok(()) => Ok(both),
         Err(status) => Err(Failed { status, rest: both }),
     }

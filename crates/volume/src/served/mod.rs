@@ -221,7 +221,7 @@ impl Mounts {
 
 #[cfg(test)]
 mod tests {
-    use iocurve_wire::nfs3::{createhow3, nfs_fh3, sattr3, stable_how, wcc_data};
+    use iocurve_wire::nfs3::{createhow3, nfs_fh3, sattr3, stable_how};
 
     use super::*;
     use crate::store::Creation;
@@ -242,8 +242,7 @@ mod tests {
         let how = createhow3::UNCHECKED(sattr3::default());
         let files = &exports.numbered(number).files;
         let root = files.root();
-        let made =
-            files.create(&Caller::default(), root.as_bytes(), b"f", Creation::File(how), &mut wcc_data::default());
+        let made = files.create(&Caller::default(), root.as_bytes(), b"f", Creation::File(how)).result;
         made.map(|made| made.handle)
     }
 

@@ -88,14 +88,15 @@ impl Fed {
         Self::open(Self::memory(Self::QUOTA_BYTES), ExportRules::default(), limits)
     }
 
-    /// An empty volume for many files, in memory or in a directory, in which all users are themselves.
+    /// An empty volume for many files, in memory or in a directory, in which all users are themselves. With `is_async`, changes in a
+    /// directory are answered before they are on stable storage.
     ///
     /// # Panics
     /// If the directory cannot be served.
-    pub fn large(directory: Option<&Path>) -> Self {
+    pub fn large(directory: Option<&Path>, is_async: bool) -> Self {
         let in_directory = |path| {
-            let store = DirectoryStore::open(path, Self::LARGE_BYTES, HandleKey::random(), true).expect("a directory");
-            Files::Directory(store)
+            let store = DirectoryStore::open(path, Self::LARGE_BYTES, HandleKey::random(), is_async);
+            Files::Directory(store.expect("a directory"))
         };
         let rules = ExportRules { squash: Squash::None, ..ExportRules::default() };
         let files = directory.map_or_else(|| Self::memory(Self::LARGE_BYTES), in_directory);

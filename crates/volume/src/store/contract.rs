@@ -34,8 +34,7 @@ pub(crate) const LINKS_MAX: u32 = 32_000;
 
 /// Keeps the files of one export. All methods may be called from several threads at once.
 ///
-/// Permissions of the caller are evaluated here, under the lock under which the method does its work. `wcc` arguments are filled in
-/// also when the method fails, as far as the directory is known.
+/// Permissions of the caller are evaluated here, under the lock under which the method does its work.
 #[enum_dispatch]
 pub(crate) trait Store {
     /// Handle of the topmost directory.
@@ -45,17 +44,10 @@ pub(crate) trait Store {
     fn getattr(&self, file: &[u8]) -> Result<fattr3, nfsstat3>;
 
     /// Sets attributes, if `guard` is the file's ctime or `None`.
-    fn setattr(
-        &self,
-        caller: &Caller,
-        file: &[u8],
-        new: &sattr3,
-        guard: sattrguard3,
-        wcc: &mut wcc_data,
-    ) -> Result<(), nfsstat3>;
+    fn setattr(&self, caller: &Caller, file: &[u8], new: &sattr3, guard: sattrguard3) -> Changed;
 
-    /// The file of a name; knows `.` and `..`.
-    fn lookup(&self, caller: &Caller, directory: &[u8], name: &[u8]) -> Result<Named, nfsstat3>;
+    /// The file of a name, and the attributes of the directory; knows `.` and `..`.
+    fn lookup(&self, caller: &Caller, directory: &[u8], name: &[u8]) -> Result<(Named, fattr3), nfsstat3>;
 
     /// Target of a symbolic link.
     fn readlink(&self, link: &[u8]) -> Result<Vec<u8>, nfsstat3>;
@@ -88,46 +80,25 @@ pub(crate) trait Store {
     fn sync_failures(&self) -> u64;
 
     /// Creates a file, directory, link or special file with the owner and the attributes that the caller may give it.
-    fn create(
-        &self,
-        caller: &Caller,
-        directory: &[u8],
-        name: &[u8],
-        what: Creation<'_>,
-        wcc: &mut wcc_data,
-    ) -> Result<Named, nfsstat3>;
+    fn create(&self, caller: &Caller, directory: &[u8], name: &[u8], what: Creation<'_>) -> Changed<Named>;
 
     /// Removes a name.
-    fn remove(
-        &self,
-        caller: &Caller,
-        directory: &[u8],
-        name: &[u8],
-        what: Removal,
-        wcc: &mut wcc_data,
-    ) -> Result<(), nfsstat3>;
+    fn remove(&self, caller: &Caller, directory: &[u8], name: &[u8], what: Removal) -> Changed;
 
-    /// Moves a name, over another one if it exists. `wcc` are those of the two directories.
-    fn rename(
-        &self,
-        caller: &Caller,
-        from: (&[u8], &[u8]),
-        to: (&[u8], &[u8]),
-        wcc: (&mut wcc_data, &mut wcc_data),
-    ) -> Result<(), nfsstat3>;
+    /// Moves a name, over another one if it exists.
+    fn rename(&self, caller: &Caller, from: (&[u8], &[u8]), to: (&[u8], &[u8])) -> Changed<(), (wcc_data, wcc_data)>;
 
     /// Gives a file one more name.
-    fn link(
+    fn link(&self, caller: &Caller, file: &[u8], directory: &[u8], name: &[u8]) -> Changed;
+
+    /// Lists the names that `range` asks for: calls `visit` with each until it returns `false`, since it has no room for that name.
+    fn readdir(
         &self,
         caller: &Caller,
-        file: &[u8],
         directory: &[u8],
-        name: &[u8],
-        wcc: &mut wcc_data,
-    ) -> Result<(), nfsstat3>;
-
-    /// Lists at most `limit` names after `cookie` (0: from the start).
-    fn readdir(&self, caller: &Caller, directory: &[u8], cookie: u64, limit: usize) -> Result<Listing, nfsstat3>;
+        range: Range,
+        visit: &mut dyn FnMut(&Entry<'_>) -> bool,
+    ) -> Result<Listed, nfsstat3>;
 
     /// Verifies cookies: it changes when cookies given out before have become meaningless.
     fn cookieverf(&self, directory: &[u8]) -> cookieverf3;
@@ -237,23 +208,50 @@ impl Creation<'_> {
     }
 }
 
-/// A name in a directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
+/// Answer of a method that changes names or attributes.
+#[derive(Debug)]
+pub(crate) struct Changed<T = (), W = wcc_data> {
+    pub(crate) result: Result<T, nfsstat3>,
+    /// The directory before and after (of `setattr` the file, of `rename` both directories); also when the method has failed, as far as
+    /// they are known.
+    pub(crate) wcc: W,
+}
+
+impl<T, W: Default> Changed<T, W> {
+    /// The answer if nothing is known of the directory.
+    pub(super) fn refused(status: nfsstat3) -> Self {
+        Self { result: Err(status), wcc: W::default() }
+    }
+}
+
+/// The part of a directory that is listed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Range {
+    /// The names behind the entry with this cookie; 0: all.
+    pub(crate) after: u64,
+    /// With the attributes of the files.
+    pub(crate) with_attributes: bool,
+}
+
+/// A name in a directory, as it is listed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry<'n> {
     pub(crate) fileid: u64,
-    pub(crate) name: Vec<u8>,
+    pub(crate) name: &'n [u8],
     /// Names the place behind this entry, where the next listing continues; never 0.
     pub(crate) cookie: u64,
     /// Handle, unless the file has just been removed.
     pub(crate) handle: Option<nfs_fh3>,
+    /// If they are asked for, and the file has not just been removed.
+    pub(crate) attributes: Option<fattr3>,
 }
 
-/// A part of a directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Listing {
-    /// Names in the order of their cookies.
-    pub(crate) entries: Vec<Entry>,
-    /// Nothing follows.
+/// End of a listing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Listed {
+    /// Attributes of the directory.
+    pub(crate) directory: fattr3,
+    /// No name follows those that were visited.
     pub(crate) end: bool,
 }
 

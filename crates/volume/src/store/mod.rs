@@ -25,8 +25,8 @@ use crate::reply::batch::Batch;
 use access::Caller;
 use budget::Budget;
 pub(crate) use contract::{
-    Creation, Entry, FILE_BYTES_MAX, LINKS_MAX, LISTING_BYTES_MAX, Listing, Named, Read, Removal, Space, Store,
-    TRANSFER_BYTES_MAX, Upkeep, Written,
+    Changed, Creation, Entry, FILE_BYTES_MAX, LINKS_MAX, LISTING_BYTES_MAX, Listed, Named, Range, Read, Removal, Space,
+    Store, TRANSFER_BYTES_MAX, Upkeep, Written,
 };
 use directory::DirectoryStore;
 use faulty::{FaultStats, FaultyStore};

@@ -46,6 +46,8 @@ suite! {
     a_removed_file_is_stale,
     attributes_are_set_if_the_guard_allows,
     listings_go_on_where_they_ended,
+    a_listing_ends_at_the_name_that_has_no_room,
+    nothing_lies_between_the_attributes_before_and_after,
     ten_thousand_names_are_listed_once_each_while_they_are_removed,
     the_quota_is_kept_and_given_back,
     a_write_of_nothing_is_free_wherever_it_is,
@@ -96,20 +98,50 @@ fn handle_of(named: Named) -> nfs_fh3 {
     named.handle
 }
 
+fn file_of((found, _): (Named, fattr3)) -> nfs_fh3 {
+    found.handle
+}
+
+/// A name of a listing: cookie, name, file number and handle.
+type Shown = (u64, String, u64, Option<nfs_fh3>);
+
+/// At most `limit` names after a cookie; `true` if no name follows.
+fn list<S: Store>(store: &S, directory: &nfs_fh3, after: u64, limit: usize) -> Result<(Vec<Shown>, bool), nfsstat3> {
+    list_as(store, &CALLER, directory, after, limit)
+}
+
+fn list_as<S: Store>(
+    store: &S,
+    caller: &Caller,
+    directory: &nfs_fh3,
+    after: u64,
+    limit: usize,
+) -> Result<(Vec<Shown>, bool), nfsstat3> {
+    let (mut shown, range) = (Vec::new(), Range { after, with_attributes: true });
+    let listed = store.readdir(caller, directory.as_bytes(), range, &mut |entry| {
+        let has_room = shown.len() < limit;
+        if has_room {
+            assert!(entry.attributes.is_none_or(|attributes| attributes.fileid == entry.fileid));
+            let name = String::from_utf8(entry.name.to_vec()).unwrap();
+            shown.push((entry.cookie, name, entry.fileid, entry.handle));
+        }
+        has_room
+    })?;
+    Ok((shown, listed.end))
+}
+
 fn file<S: Store>(store: &S, name: &str) -> nfs_fh3 {
     create(store, name, &createhow3::UNCHECKED(sattr3::default())).unwrap()
 }
 
 fn create<S: Store>(store: &S, name: &str, how: &createhow3) -> Result<nfs_fh3, nfsstat3> {
     let root = store.root();
-    store
-        .create(&CALLER, root.as_bytes(), name.as_bytes(), Creation::File(how.clone()), &mut wcc_data::default())
-        .map(handle_of)
+    store.create(&CALLER, root.as_bytes(), name.as_bytes(), Creation::File(how.clone())).result.map(handle_of)
 }
 
 fn directory<S: Store>(store: &S, parent: &nfs_fh3, name: &str) -> nfs_fh3 {
     let what = Creation::Directory(sattr3 { mode: Some(0o750), ..sattr3::default() });
-    store.create(&CALLER, parent.as_bytes(), name.as_bytes(), what, &mut wcc_data::default()).map(handle_of).unwrap()
+    store.create(&CALLER, parent.as_bytes(), name.as_bytes(), what).result.map(handle_of).unwrap()
 }
 
 fn write<S: Store>(store: &S, file: &nfs_fh3, offset: u64, data: &[u8]) -> Result<u64, nfsstat3> {
@@ -129,28 +161,27 @@ fn read<S: Store>(store: &S, file: &nfs_fh3, offset: u64, count: u32) -> Result<
 
 fn resize<S: Store>(store: &S, file: &nfs_fh3, size: u64) -> Result<(), nfsstat3> {
     let new = sattr3 { size: Some(size), ..sattr3::default() };
-    store.setattr(&CALLER, file.as_bytes(), &new, None, &mut wcc_data::default())
+    store.setattr(&CALLER, file.as_bytes(), &new, None).result
 }
 
 fn rename<S: Store>(store: &S, from: (&nfs_fh3, &str), to: (&nfs_fh3, &str)) -> Result<(), nfsstat3> {
-    let mut wcc = (wcc_data::default(), wcc_data::default());
     let (from, to) = ((from.0.as_bytes(), from.1.as_bytes()), (to.0.as_bytes(), to.1.as_bytes()));
-    store.rename(&CALLER, from, to, (&mut wcc.0, &mut wcc.1))
+    store.rename(&CALLER, from, to).result
 }
 
 fn remove<S: Store>(store: &S, name: &str) -> Result<(), nfsstat3> {
-    store.remove(&CALLER, store.root().as_bytes(), name.as_bytes(), Removal::File, &mut wcc_data::default())
+    store.remove(&CALLER, store.root().as_bytes(), name.as_bytes(), Removal::File).result
 }
 
 fn lookup<S: Store>(store: &S, name: &str) -> Result<nfs_fh3, nfsstat3> {
-    store.lookup(&CALLER, store.root().as_bytes(), name.as_bytes()).map(handle_of)
+    store.lookup(&CALLER, store.root().as_bytes(), name.as_bytes()).map(file_of)
 }
 
 fn names_come_and_go<S: Store>(store: &S) {
     let root = store.root();
-    let mut wcc = wcc_data::default();
     let how = createhow3::UNCHECKED(sattr3 { mode: Some(0o640), ..sattr3::default() });
-    let made = store.create(&CALLER, root.as_bytes(), b"a", Creation::File(how), &mut wcc).map(handle_of).unwrap();
+    let Changed { result, wcc } = store.create(&CALLER, root.as_bytes(), b"a", Creation::File(how));
+    let made = result.map(handle_of).unwrap();
     assert!(wcc.before.unwrap().ctime <= wcc.after.unwrap().ctime);
     let attributes = store.getattr(made.as_bytes()).unwrap();
     assert_eq!((attributes.file_type, attributes.mode, attributes.nlink), (ftype3::NF3REG, 0o640, 1));
@@ -160,15 +191,13 @@ fn names_come_and_go<S: Store>(store: &S) {
 
     let inner = directory(store, &root, "d");
     assert_eq!(store.getattr(root.as_bytes()).unwrap().nlink, 3);
-    assert_eq!(store.lookup(&CALLER, inner.as_bytes(), b"..").map(handle_of), Ok(root));
+    assert_eq!(store.lookup(&CALLER, inner.as_bytes(), b"..").map(file_of), Ok(root));
     directory(store, &inner, "e");
-    let rmdir = |name: &str| {
-        store.remove(&CALLER, root.as_bytes(), name.as_bytes(), Removal::Directory, &mut wcc_data::default())
-    };
+    let rmdir = |name: &str| store.remove(&CALLER, root.as_bytes(), name.as_bytes(), Removal::Directory).result;
     assert_eq!(rmdir("d"), Err(nfsstat3::NFS3ERR_NOTEMPTY));
     assert_eq!(rmdir("a"), Err(nfsstat3::NFS3ERR_NOTDIR));
     assert_eq!(remove(store, "d"), Err(nfsstat3::NFS3ERR_ISDIR));
-    store.remove(&CALLER, inner.as_bytes(), b"e", Removal::Directory, &mut wcc_data::default()).unwrap();
+    store.remove(&CALLER, inner.as_bytes(), b"e", Removal::Directory).result.unwrap();
     assert_eq!(rmdir("d"), Ok(()));
     assert_eq!(remove(store, "a"), Ok(()));
     assert_eq!(remove(store, "a"), Err(nfsstat3::NFS3ERR_NOENT));
@@ -216,9 +245,8 @@ fn received_data_are_the_files<S: Store>(store: &S) {
 
 fn hard_links_share_a_file<S: Store>(store: &S) {
     let (root, one) = (store.root(), file(store, "one"));
-    let link = |file: &nfs_fh3, name: &str| {
-        store.link(&CALLER, file.as_bytes(), root.as_bytes(), name.as_bytes(), &mut wcc_data::default())
-    };
+    let link =
+        |file: &nfs_fh3, name: &str| store.link(&CALLER, file.as_bytes(), root.as_bytes(), name.as_bytes()).result;
     assert_eq!(link(&one, "two"), Ok(()));
     assert_eq!(link(&one, "two"), Err(nfsstat3::NFS3ERR_EXIST));
     assert_eq!(link(&directory(store, &root, "d"), "three"), Err(nfsstat3::NFS3ERR_INVAL));
@@ -235,13 +263,13 @@ fn symbolic_links_keep_their_target<S: Store>(store: &S) {
     let none = sattr3::default();
     let make = |name: &str, target: &[u8]| {
         let what = Creation::Symlink(none, target);
-        store.create(&CALLER, root.as_bytes(), name.as_bytes(), what, &mut wcc_data::default()).map(handle_of)
+        store.create(&CALLER, root.as_bytes(), name.as_bytes(), what).result.map(handle_of)
     };
     let link = make("link", b"../outside").unwrap();
     assert_eq!(store.readlink(link.as_bytes()), Ok(b"../outside".to_vec()));
     assert_eq!(store.getattr(link.as_bytes()).unwrap().file_type, ftype3::NF3LNK);
     assert_eq!(store.readlink(root.as_bytes()), Err(nfsstat3::NFS3ERR_INVAL));
-    assert_eq!(store.lookup(&CALLER, link.as_bytes(), b"x").map(handle_of), Err(nfsstat3::NFS3ERR_NOTDIR));
+    assert_eq!(store.lookup(&CALLER, link.as_bytes(), b"x").map(file_of), Err(nfsstat3::NFS3ERR_NOTDIR));
     assert_eq!(make("link", b"again"), Err(nfsstat3::NFS3ERR_EXIST));
 }
 
@@ -270,9 +298,9 @@ fn directories_do_not_move_into_themselves<S: Store>(store: &S) {
     let b = directory(store, &a, "b");
     assert_eq!(rename(store, (&root, "a"), (&b, "c")), Err(nfsstat3::NFS3ERR_INVAL));
     assert_eq!(rename(store, (&a, "b"), (&root, "b")), Ok(()));
-    assert_eq!(store.lookup(&CALLER, b.as_bytes(), b"..").map(handle_of), Ok(root));
+    assert_eq!(store.lookup(&CALLER, b.as_bytes(), b"..").map(file_of), Ok(root));
     assert_eq!(rename(store, (&root, "a"), (&b, "c")), Ok(()));
-    assert_eq!(store.lookup(&CALLER, a.as_bytes(), b"..").map(handle_of), Ok(b));
+    assert_eq!(store.lookup(&CALLER, a.as_bytes(), b"..").map(file_of), Ok(b));
 }
 
 fn creating_again_depends_on_how<S: Store>(store: &S) {
@@ -309,13 +337,13 @@ fn attributes_are_set_if_the_guard_allows<S: Store>(store: &S) {
     let time = nfstime3 { seconds: 1_000_000_000, nseconds: 5 };
     let mtime = iocurve_wire::nfs3::set_time::SET_TO_CLIENT_TIME(time);
     let new = sattr3 { mode: Some(0o4711), mtime, ..sattr3::default() };
-    let mut wcc = wcc_data::default();
-    store.setattr(&CALLER, file.as_bytes(), &new, None, &mut wcc).unwrap();
+    let Changed { result, wcc } = store.setattr(&CALLER, file.as_bytes(), &new, None);
+    result.unwrap();
     let after = store.getattr(file.as_bytes()).unwrap();
     assert_eq!((after.mode, after.mtime, wcc.after), (0o4711, time, Some(after)));
     let wrong = Some(nfstime3 { seconds: 1, nseconds: 1 });
-    assert_eq!(store.setattr(&CALLER, file.as_bytes(), &new, wrong, &mut wcc), Err(nfsstat3::NFS3ERR_NOT_SYNC));
-    assert_eq!(store.setattr(&CALLER, file.as_bytes(), &new, Some(after.ctime), &mut wcc), Ok(()));
+    assert_eq!(store.setattr(&CALLER, file.as_bytes(), &new, wrong).result, Err(nfsstat3::NFS3ERR_NOT_SYNC));
+    assert_eq!(store.setattr(&CALLER, file.as_bytes(), &new, Some(after.ctime)).result, Ok(()));
 }
 
 fn listings_go_on_where_they_ended<S: Store>(store: &S) {
@@ -325,14 +353,13 @@ fn listings_go_on_where_they_ended<S: Store>(store: &S) {
     let root = store.root();
     let (mut names, mut cookie) = (Vec::new(), 0);
     loop {
-        let listing = store.readdir(&CALLER, root.as_bytes(), cookie, 7).unwrap();
-        names.extend(listing.entries.iter().map(|entry| String::from_utf8(entry.name.clone()).unwrap()));
-        for entry in &listing.entries {
-            let attributes = store.getattr(entry.handle.unwrap().as_bytes()).unwrap();
-            assert_eq!(attributes.fileid, entry.fileid);
+        let (listed, end) = list(store, &root, cookie, 7).unwrap();
+        for (.., fileid, handle) in &listed {
+            assert_eq!(store.getattr(handle.unwrap().as_bytes()).unwrap().fileid, *fileid);
         }
-        cookie = listing.entries.last().map_or(cookie, |entry| entry.cookie);
-        if listing.end {
+        cookie = listed.last().map_or(cookie, |entry| entry.0);
+        names.extend(listed.into_iter().map(|(_, name, ..)| name));
+        if end {
             break;
         }
     }
@@ -340,6 +367,56 @@ fn listings_go_on_where_they_ended<S: Store>(store: &S) {
     let mut expected: Vec<_> = (0..100).map(|n| format!("file-{n}")).chain([".".into(), "..".into()]).collect();
     expected.sort();
     assert_eq!(names, expected);
+}
+
+/// The visitor is not called again, whatever the store has looked up ahead; the listing goes on with that name.
+fn a_listing_ends_at_the_name_that_has_no_room<S: Store>(store: &S) {
+    (0..200).for_each(|number| _ = file(store, &number.to_string()));
+    let root = store.root();
+    let whole = list(store, &root, 0, 1000).unwrap().0;
+    for (with_attributes, room) in [(false, 0), (true, 1), (false, 9), (true, 70), (true, 202)] {
+        let (mut visited, range) = (Vec::new(), Range { after: 0, with_attributes });
+        let listed = store.readdir(&CALLER, root.as_bytes(), range, &mut |entry| {
+            assert!(entry.attributes.is_some() || !with_attributes);
+            visited.push(entry.cookie);
+            visited.len() <= room
+        });
+        let expected = whole.iter().take(room + 1).map(|entry| entry.0);
+        assert_eq!(visited, expected.collect::<Vec<_>>());
+        assert_eq!(listed, Ok(Listed { directory: store.getattr(root.as_bytes()).unwrap(), end: room == 202 }));
+    }
+}
+
+/// A change of names sets mtime and ctime alike, one of the mode only the ctime: the attributes that a change reports after itself have both
+/// alike, whatever others do to the directory.
+fn nothing_lies_between_the_attributes_before_and_after<S: Store + Sync>(store: &S) {
+    let root = store.root();
+    let other = directory(store, &root, "d");
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Relaxed) {
+                for (directory, mode) in [(root, 0o700), (other, 0o700), (root, 0o770), (other, 0o770)] {
+                    let new = sattr3 { mode: Some(mode), ..sattr3::default() };
+                    store.setattr(&CALLER, directory.as_bytes(), &new, None).result.unwrap();
+                }
+            }
+        });
+        let is_apart = |wcc: wcc_data| wcc.after.is_none_or(|after| after.mtime != after.ctime);
+        let mut apart = 0;
+        for _ in 0..2_000 {
+            let what = Creation::File(createhow3::GUARDED(sattr3::default()));
+            let made = store.create(&CALLER, root.as_bytes(), b"f", what);
+            let linked = store.link(&CALLER, made.result.unwrap().handle.as_bytes(), root.as_bytes(), b"l");
+            let moved = store.rename(&CALLER, (root.as_bytes(), b"f"), (other.as_bytes(), b"f"));
+            let removed = store.remove(&CALLER, other.as_bytes(), b"f", Removal::File);
+            let unlinked = store.remove(&CALLER, root.as_bytes(), b"l", Removal::File);
+            let all = [made.wcc, linked.wcc, moved.wcc.0, moved.wcc.1, removed.wcc, unlinked.wcc];
+            apart += all.into_iter().filter(|wcc| is_apart(*wcc)).count();
+        }
+        is_over.store(true, Relaxed);
+        assert_eq!(apart, 0, "changes of 12,000");
+    });
 }
 
 /// As `rm -r` does it: what has been listed is gone when the listing goes on. The work is one call for each hundred names.
@@ -351,17 +428,16 @@ fn ten_thousand_names_are_listed_once_each_while_they_are_removed<S: Store>(stor
     let root = store.root();
     let (mut names, mut cookie, mut calls) = (HashSet::new(), 0, 0);
     loop {
-        let listing = store.readdir(&CALLER, root.as_bytes(), cookie, 100).unwrap();
+        let (listed, end) = list(store, &root, cookie, 100).unwrap();
         calls += 1;
-        for entry in listing.entries {
-            cookie = entry.cookie;
-            let name = String::from_utf8(entry.name).unwrap();
+        for (own, name, ..) in listed {
+            cookie = own;
             if name != "." && name != ".." {
                 remove(store, &name).unwrap();
             }
             assert!(names.insert(name), "listed twice");
         }
-        if listing.end {
+        if end {
             break;
         }
     }
@@ -396,7 +472,7 @@ fn a_write_of_nothing_is_free_wherever_it_is<S: Store>(store: &S) {
     // A file with set-user-ID takes another path, since the WRITE clears the bit.
     for offset in [0, 1 << 40] {
         let privileged = sattr3 { mode: Some(0o4755), ..sattr3::default() };
-        store.setattr(&CALLER, file.as_bytes(), &privileged, None, &mut wcc_data::default()).unwrap();
+        store.setattr(&CALLER, file.as_bytes(), &privileged, None).result.unwrap();
         assert_eq!(write(store, &file, offset, &[]), Ok(0));
         assert_eq!((store.getattr(file.as_bytes()).unwrap().mode, store.budget().used()), (0o755, before));
     }
@@ -440,7 +516,7 @@ fn names_count_against_the_quota<S: Store>(store: &S) {
     let one = file(store, "one");
     let root = store.root();
     assert_eq!(used(store) - before, NAME_BYTES);
-    store.link(&CALLER, one.as_bytes(), root.as_bytes(), b"two", &mut wcc_data::default()).unwrap();
+    store.link(&CALLER, one.as_bytes(), root.as_bytes(), b"two").result.unwrap();
     directory(store, &root, "d");
     assert_eq!(used(store) - before, 3 * NAME_BYTES);
     rename(store, (&root, "one"), (&root, "three")).unwrap();
@@ -448,12 +524,12 @@ fn names_count_against_the_quota<S: Store>(store: &S) {
     file(store, "four");
     rename(store, (&root, "four"), (&root, "three")).unwrap();
     assert_eq!(used(store) - before, 3 * NAME_BYTES);
-    assert!(store.link(&CALLER, one.as_bytes(), root.as_bytes(), b"two", &mut wcc_data::default()).is_err());
+    assert!(store.link(&CALLER, one.as_bytes(), root.as_bytes(), b"two").result.is_err());
     assert_eq!(used(store) - before, 3 * NAME_BYTES, "what fails costs nothing");
     for name in ["two", "three"] {
         remove(store, name).unwrap();
     }
-    store.remove(&CALLER, root.as_bytes(), b"d", Removal::Directory, &mut wcc_data::default()).unwrap();
+    store.remove(&CALLER, root.as_bytes(), b"d", Removal::Directory).result.unwrap();
     assert_eq!(used(store), before);
     store.budget().set_quota(before + NAME_BYTES - 1);
     let how = createhow3::UNCHECKED(sattr3::default());
@@ -466,11 +542,11 @@ fn targets_count_against_the_quota<S: Store>(store: &S) {
     let (root, before) = (store.root(), store.budget().used());
     let make = |target: &[u8]| {
         let what = Creation::Symlink(sattr3::default(), target);
-        store.create(&CALLER, root.as_bytes(), b"link", what, &mut wcc_data::default()).map(handle_of)
+        store.create(&CALLER, root.as_bytes(), b"link", what).result.map(handle_of)
     };
     let link = make(&[b'x'; 4000]).unwrap();
     assert_eq!(store.budget().used() - before, NAME_BYTES + 4000);
-    store.link(&CALLER, link.as_bytes(), root.as_bytes(), b"two", &mut wcc_data::default()).unwrap();
+    store.link(&CALLER, link.as_bytes(), root.as_bytes(), b"two").result.unwrap();
     remove(store, "link").unwrap();
     assert_eq!(store.budget().used() - before, NAME_BYTES + 4000);
     remove(store, "two").unwrap();
@@ -490,9 +566,7 @@ fn a_create_that_fails_leaves_nothing<S: Store>(store: &S) {
     }
     let root = store.root();
     let sized = sattr3 { size: Some(1), ..sattr3::default() };
-    let made = store
-        .create(&CALLER, root.as_bytes(), b"d", Creation::Directory(sized), &mut wcc_data::default())
-        .map(handle_of);
+    let made = store.create(&CALLER, root.as_bytes(), b"d", Creation::Directory(sized)).result.map(handle_of);
     assert!(made.is_err());
     assert_eq!((lookup(store, "d"), store.budget().used()), (Err(nfsstat3::NFS3ERR_NOENT), before));
 }
@@ -501,8 +575,8 @@ fn wrong_types_are_refused<S: Store>(store: &S) {
     let (root, file) = (store.root(), file(store, "f"));
     assert_eq!(read(store, &root, 0, 1), Err(nfsstat3::NFS3ERR_ISDIR));
     assert_eq!(write(store, &root, 0, b"x"), Err(nfsstat3::NFS3ERR_ISDIR));
-    assert_eq!(store.lookup(&CALLER, file.as_bytes(), b"x").map(handle_of), Err(nfsstat3::NFS3ERR_NOTDIR));
-    assert_eq!(store.readdir(&CALLER, file.as_bytes(), 0, 9), Err(nfsstat3::NFS3ERR_NOTDIR));
+    assert_eq!(store.lookup(&CALLER, file.as_bytes(), b"x").map(file_of), Err(nfsstat3::NFS3ERR_NOTDIR));
+    assert_eq!(list(store, &file, 0, 9), Err(nfsstat3::NFS3ERR_NOTDIR));
     assert_eq!(resize(store, &root, 0), Err(nfsstat3::NFS3ERR_ISDIR));
 }
 
@@ -510,18 +584,15 @@ fn paths_may_be_longer_than_a_system_call_takes<S: Store>(store: &S) {
     let name = "d".repeat(200);
     let deepest = (0..50).fold(store.root(), |parent, _| directory(store, &parent, &name));
     let how = createhow3::UNCHECKED(sattr3::default());
-    let made = store
-        .create(&CALLER, deepest.as_bytes(), b"f", Creation::File(how), &mut wcc_data::default())
-        .map(handle_of)
-        .unwrap();
+    let made = store.create(&CALLER, deepest.as_bytes(), b"f", Creation::File(how)).result.map(handle_of).unwrap();
     assert_eq!(write(store, &made, 0, b"deep"), Ok(4));
-    assert_eq!(store.lookup(&CALLER, deepest.as_bytes(), b"f").map(handle_of), Ok(made));
+    assert_eq!(store.lookup(&CALLER, deepest.as_bytes(), b"f").map(file_of), Ok(made));
 }
 
 fn directories_have_a_greatest_depth<S: Store>(store: &S) {
     let make = |parent: &nfs_fh3| {
         let what = Creation::Directory(sattr3::default());
-        store.create(&CALLER, parent.as_bytes(), b"d", what, &mut wcc_data::default()).map(handle_of)
+        store.create(&CALLER, parent.as_bytes(), b"d", what).result.map(handle_of)
     };
     let (mut deepest, mut depth) = (store.root(), 0);
     let failed = loop {
@@ -533,13 +604,12 @@ fn directories_have_a_greatest_depth<S: Store>(store: &S) {
     assert_eq!(failed, nfsstat3::NFS3ERR_NAMETOOLONG);
     assert!((DEPTH_MAX - 3..=DEPTH_MAX).contains(&depth), "{depth}");
     let how = createhow3::UNCHECKED(sattr3::default());
-    let file = store.create(&CALLER, deepest.as_bytes(), b"f", Creation::File(how), &mut wcc_data::default());
+    let file = store.create(&CALLER, deepest.as_bytes(), b"f", Creation::File(how)).result;
     assert_eq!(write(store, &handle_of(file.unwrap()), 0, b"deep"), Ok(4));
     let root = store.root();
     directory(store, &root, "other");
-    let (mut one, mut two) = (wcc_data::default(), wcc_data::default());
     let (from, to) = ((root.as_bytes(), b"other".as_slice()), (deepest.as_bytes(), b"moved".as_slice()));
-    let moved = store.rename(&CALLER, from, to, (&mut one, &mut two));
+    let moved = store.rename(&CALLER, from, to).result;
     assert_eq!(moved, Err(nfsstat3::NFS3ERR_NAMETOOLONG));
 }
 
@@ -551,7 +621,7 @@ fn data_are_for_owners_and_for_whom_the_mode_allows<S: Store>(store: &S) {
     let refused = nfsstat3::NFS3ERR_ACCES;
     for (mode, may_read, may_write) in [(0o600, false, false), (0o604, true, false), (0o602, false, true)] {
         let new = sattr3 { mode: Some(mode), ..sattr3::default() };
-        store.setattr(&CALLER, made.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
+        store.setattr(&CALLER, made.as_bytes(), &new, None).result.unwrap();
         for (by, may_read, may_write) in [(owner, true, true), (stranger, may_read, may_write)] {
             let _guard = crossbeam_epoch::pin();
             let mut batch = Batch::default();
@@ -586,7 +656,7 @@ fn dots_are_no_new_names<S: Store>(store: &S) {
     let inner = directory(store, &outer, "e");
     let none = sattr3::default();
     let what = Creation::File(createhow3::UNCHECKED(none));
-    let file = store.create(&CALLER, inner.as_bytes(), b"f", what, &mut wcc_data::default()).map(handle_of).unwrap();
+    let file = store.create(&CALLER, inner.as_bytes(), b"f", what).result.map(handle_of).unwrap();
     let hows = [createhow3::UNCHECKED(none), createhow3::GUARDED(none), createhow3::EXCLUSIVE([0; 8])];
     let files = hows.map(Creation::File).into_iter();
     let others = [
@@ -596,9 +666,9 @@ fn dots_are_no_new_names<S: Store>(store: &S) {
     ];
     let used = store.budget().used();
     for (what, name) in files.chain(others).flat_map(|what| [(what.clone(), &b"."[..]), (what, b"..")]) {
-        let made = store.create(&CALLER, inner.as_bytes(), name, what, &mut wcc_data::default()).map(handle_of);
+        let made = store.create(&CALLER, inner.as_bytes(), name, what).result.map(handle_of);
         assert_eq!(made, Err(nfsstat3::NFS3ERR_EXIST));
-        let linked = store.link(&CALLER, file.as_bytes(), inner.as_bytes(), name, &mut wcc_data::default());
+        let linked = store.link(&CALLER, file.as_bytes(), inner.as_bytes(), name).result;
         assert_eq!(linked, Err(nfsstat3::NFS3ERR_EXIST));
     }
     assert_eq!(store.budget().used(), used);
@@ -607,7 +677,7 @@ fn dots_are_no_new_names<S: Store>(store: &S) {
     for file in [file, inner, outer] {
         assert!(store.getattr(file.as_bytes()).is_ok(), "found where it is now");
     }
-    assert_eq!(store.lookup(&CALLER, inner.as_bytes(), b"..").map(handle_of), Ok(root));
+    assert_eq!(store.lookup(&CALLER, inner.as_bytes(), b"..").map(file_of), Ok(root));
 }
 
 fn names_are_changed_by_those_whom_the_directories_allow<S: Store>(store: &S) {
@@ -616,22 +686,18 @@ fn names_are_changed_by_those_whom_the_directories_allow<S: Store>(store: &S) {
     let made = file(store, "f");
     let set = |file: &nfs_fh3, mode| {
         let new = sattr3 { mode: Some(mode), ..sattr3::default() };
-        store.setattr(&CALLER, file.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
+        store.setattr(&CALLER, file.as_bytes(), &new, None).result.unwrap();
     };
     set(&root, 0o777);
     let stranger = Caller::new(4_321, 4_321);
     let what = || Creation::File(createhow3::UNCHECKED(sattr3 { size: Some(0), ..sattr3::default() }));
     let refused = Err(nfsstat3::NFS3ERR_ACCES);
-    let create =
-        |name: &str| store.create(&stranger, inner.as_bytes(), name.as_bytes(), what(), &mut wcc_data::default());
+    let create = |name: &str| store.create(&stranger, inner.as_bytes(), name.as_bytes(), what()).result;
     let found = |name: &[u8]| store.lookup(&stranger, inner.as_bytes(), name).map(drop);
-    let list = || store.readdir(&stranger, inner.as_bytes(), 0, 9).map(drop);
-    let link = || store.link(&stranger, made.as_bytes(), inner.as_bytes(), b"l", &mut wcc_data::default());
-    let enter = || {
-        let wcc = (&mut wcc_data::default(), &mut wcc_data::default());
-        store.rename(&stranger, (root.as_bytes(), b"f"), (inner.as_bytes(), b"f"), wcc)
-    };
-    let remove = |name: &[u8]| store.remove(&stranger, inner.as_bytes(), name, Removal::Any, &mut wcc_data::default());
+    let list = || list_as(store, &stranger, &inner, 0, 9).map(drop);
+    let link = || store.link(&stranger, made.as_bytes(), inner.as_bytes(), b"l").result;
+    let enter = || store.rename(&stranger, (root.as_bytes(), b"f"), (inner.as_bytes(), b"f")).result;
+    let remove = |name: &[u8]| store.remove(&stranger, inner.as_bytes(), name, Removal::Any).result;
     set(&inner, 0o774);
     assert_eq!((create("a").map(drop), found(b"a"), list(), remove(b"a")), (refused, refused, Ok(()), refused));
     set(&inner, 0o771);
@@ -646,11 +712,11 @@ fn names_are_changed_by_those_whom_the_directories_allow<S: Store>(store: &S) {
     );
     let cut = |mode| {
         set(&made, mode);
-        store.create(&stranger, root.as_bytes(), b"f", what(), &mut wcc_data::default()).map(|found| found.handle)
+        store.create(&stranger, root.as_bytes(), b"f", what()).result.map(|found| found.handle)
     };
     assert_eq!((cut(0o644), cut(0o646)), (Err(nfsstat3::NFS3ERR_ACCES), Ok(made)));
     let mode = sattr3 { mode: Some(0o777), ..sattr3::default() };
-    let changed = store.setattr(&stranger, made.as_bytes(), &mode, None, &mut wcc_data::default());
+    let changed = store.setattr(&stranger, made.as_bytes(), &mode, None).result;
     assert_eq!((changed, enter()), (Err(nfsstat3::NFS3ERR_PERM), Ok(())));
 }
 
@@ -664,8 +730,8 @@ fn a_name_never_leads_to_the_file_of_another_name<S: Store + Sync>(store: &S) {
             let mut found = HashSet::new();
             while !is_over.load(Relaxed) {
                 found.extend(lookup(store, "x"));
-                let listed = store.readdir(&CALLER, store.root().as_bytes(), 0, 9).unwrap().entries.into_iter();
-                found.extend(listed.filter(|entry| entry.name == b"x").filter_map(|entry| entry.handle));
+                let (listed, _) = list(store, &store.root(), 0, 9).unwrap();
+                found.extend(listed.into_iter().filter(|entry| entry.1 == "x").filter_map(|entry| entry.3));
             }
             found
         });

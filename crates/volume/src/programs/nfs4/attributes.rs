@@ -1,7 +1,7 @@
 //! GETATTR, SETATTR, VERIFY and ACCESS: attributes of files, as this version writes them.
 #![allow(clippy::wildcard_imports)] // the whole protocol is spoken here
 
-use iocurve_wire::nfs3::{fattr3, ftype3, nfs_fh3, nfsstat3, nfstime3, sattr3, set_time, wcc_data};
+use iocurve_wire::nfs3::{fattr3, ftype3, nfs_fh3, nfsstat3, nfstime3, sattr3, set_time};
 use iocurve_wire::nfs4::attributes::*;
 use iocurve_wire::nfs4::operations::access::{
     ACCESS3_DELETE, ACCESS3_EXECUTE, ACCESS3_EXTEND, ACCESS3_LOOKUP, ACCESS3_MODIFY, ACCESS3_READ,
@@ -301,11 +301,9 @@ fn set(compound: &mut Compound<'_, '_>, arguments: &SETATTR4args<'_>) -> Result<
         let slot = compound.slot.as_mut().ok_or(nfsstat4::NFS4ERR_OP_NOT_IN_SESSION)?;
         served.nfs4.check_access(slot, &stateid, &found.handle, OPEN4_SHARE_ACCESS_WRITE, now)?;
     }
-    found.files().setattr(&compound.caller, found.file(), &new, None, &mut wcc_data::default()).map_err(|status| {
-        match status {
-            nfsstat3::NFS3ERR_NOT_SYNC => nfsstat4::NFS4ERR_SERVERFAULT,
-            status => status_of(status),
-        }
+    found.files().setattr(&compound.caller, found.file(), &new, None).result.map_err(|status| match status {
+        nfsstat3::NFS3ERR_NOT_SYNC => nfsstat4::NFS4ERR_SERVERFAULT,
+        status => status_of(status),
     })?;
     Ok(mask)
 }

@@ -38,7 +38,7 @@ use iocurve_wire::rpc::{Accepted, CallHeader, ReplyHeader};
 
 use crate::programs::turn::Turn;
 use crate::served::rules::Refusal;
-use crate::store::TRANSFER_BYTES_MAX;
+use crate::store::{Changed, TRANSFER_BYTES_MAX};
 
 pub(crate) use run::resume;
 
@@ -88,6 +88,11 @@ fn refused(refusal: Refusal) -> nfsstat4 {
 /// The `change` attribute of a file: its ctime, which stores advance with each change.
 fn change(ctime: nfstime3) -> u64 {
     u64::from(ctime.seconds) * 1_000_000_000 + u64::from(ctime.nseconds)
+}
+
+/// The answer to a change of one directory, and what it did to that.
+fn changed<T>(Changed { result, wcc }: Changed<T>) -> Result<(T, change_info4), nfsstat4> {
+    Ok((result.map_err(status_of)?, change_info(&wcc)))
 }
 
 /// The change of a directory.

@@ -2,7 +2,7 @@
 #![allow(clippy::wildcard_imports)] // the whole protocol is spoken here
 #![allow(clippy::needless_pass_by_value)] // decoded arguments belong to their operation
 
-use iocurve_wire::nfs3::{ftype3, specdata3, wcc_data};
+use iocurve_wire::nfs3::{ftype3, specdata3};
 use iocurve_wire::nfs4::operations::secinfo_style::{SECINFO_STYLE4_CURRENT_FH, SECINFO_STYLE4_PARENT};
 use iocurve_wire::nfs4::operations::*;
 use iocurve_wire::nfs4::{component4, nfs_opnum4, nfsstat4};
@@ -10,9 +10,9 @@ use iocurve_wire::nfs4::{component4, nfs_opnum4, nfsstat4};
 use super::attributes::to_set;
 use super::compound::{Compound, Next};
 use super::place::{Found, Place};
-use super::{change_info, status_of};
+use super::{change_info, changed, status_of};
 use crate::store::names::NAME_BYTES_MAX;
-use crate::store::{Creation, Removal, Store, access};
+use crate::store::{Changed, Creation, Removal, Store, access};
 
 /// Checks the form of a name (§1.7.2, §14.5). `.` and `..` are names of directories in no operation.
 pub(super) fn check_name(name: component4<'_>) -> Result<(), nfsstat4> {
@@ -56,7 +56,7 @@ fn find(compound: &Compound<'_, '_>, place: &Place, name: component4<'_>) -> Res
 /// The place of a name in a directory of an export.
 fn named(compound: &Compound<'_, '_>, directory: &Found<'_>, name: &[u8]) -> Result<Place, nfsstat4> {
     let found = directory.files().lookup(&compound.caller, directory.file(), name);
-    found.map(|found| Place::In(found.handle)).map_err(status_of)
+    found.map(|(found, _)| Place::In(found.handle)).map_err(status_of)
 }
 
 /// A directory of an export.
@@ -106,10 +106,10 @@ pub(super) fn create(compound: &mut Compound<'_, '_>, arguments: CREATE4args<'_>
             return Err(nfsstat4::NFS4ERR_BADTYPE);
         }
     };
-    let mut wcc = wcc_data::default();
-    let made = directory.files().create(&compound.caller, directory.file(), arguments.objname, what, &mut wcc);
-    compound.go_to(Place::In(made.map_err(status_of)?.handle));
-    Ok(CREATE4resok { cinfo: change_info(&wcc), attrset })
+    let made = directory.files().create(&compound.caller, directory.file(), arguments.objname, what);
+    let (made, cinfo) = changed(made)?;
+    compound.go_to(Place::In(made.handle));
+    Ok(CREATE4resok { cinfo, attrset })
 }
 
 /// REMOVE (§18.25): a file or an empty directory.
@@ -119,10 +119,9 @@ pub(super) fn remove(
 ) -> Result<REMOVE4resok, nfsstat4> {
     let directory = directory(compound, &compound.place()?)?;
     check_name(target)?;
-    let mut wcc = wcc_data::default();
-    let removed = directory.files().remove(&compound.caller, directory.file(), target, Removal::Any, &mut wcc);
-    removed.map_err(status_of)?;
-    Ok(REMOVE4resok { cinfo: change_info(&wcc) })
+    let removed = directory.files().remove(&compound.caller, directory.file(), target, Removal::Any);
+    let ((), cinfo) = changed(removed)?;
+    Ok(REMOVE4resok { cinfo })
 }
 
 /// RENAME (§18.26).
@@ -135,11 +134,10 @@ pub(super) fn rename(
     let (from, to) = (directory(compound, &from)?, directory(compound, &to)?);
     check_name(oldname)?;
     check_name(newname)?;
-    let (mut from_wcc, mut to_wcc) = (wcc_data::default(), wcc_data::default());
     let (old, new) = ((from.file(), oldname), (to.file(), newname));
-    let renamed = from.files().rename(&compound.caller, old, new, (&mut from_wcc, &mut to_wcc));
-    renamed.map_err(status_of)?;
-    Ok(RENAME4resok { source_cinfo: change_info(&from_wcc), target_cinfo: change_info(&to_wcc) })
+    let Changed { result, wcc: (source, target) } = from.files().rename(&compound.caller, old, new);
+    result.map_err(status_of)?;
+    Ok(RENAME4resok { source_cinfo: change_info(&source), target_cinfo: change_info(&target) })
 }
 
 /// LINK (§18.9): the saved filehandle is the file, the current one the directory.
@@ -155,10 +153,8 @@ pub(super) fn link(
     if file.attributes.file_type == ftype3::NF3DIR {
         return Err(nfsstat4::NFS4ERR_ISDIR);
     }
-    let mut wcc = wcc_data::default();
-    let linked = file.files().link(&compound.caller, file.file(), directory.file(), newname, &mut wcc);
-    linked.map_err(status_of)?;
-    Ok(LINK4resok { cinfo: change_info(&wcc) })
+    let ((), cinfo) = changed(file.files().link(&compound.caller, file.file(), directory.file(), newname))?;
+    Ok(LINK4resok { cinfo })
 }
 
 /// READLINK (§18.24).

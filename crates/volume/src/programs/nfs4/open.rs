@@ -2,7 +2,7 @@
 #![allow(clippy::wildcard_imports)] // the whole protocol is spoken here
 #![allow(clippy::needless_pass_by_value)] // decoded arguments belong to their operation
 
-use iocurve_wire::nfs3::{createhow3, ftype3, nfsstat3, sattr3, wcc_data};
+use iocurve_wire::nfs3::{createhow3, ftype3, nfsstat3, sattr3};
 use iocurve_wire::nfs4::attributes::{FATTR4_TIME_ACCESS_SET, FATTR4_TIME_MODIFY_SET, bitmap4};
 use iocurve_wire::nfs4::operations::share::*;
 use iocurve_wire::nfs4::operations::*;
@@ -12,10 +12,10 @@ use super::attributes::to_set;
 use super::compound::Compound;
 use super::names::check_name;
 use super::place::{Found, Place};
-use super::{change, change_info, status_of};
+use super::{change, changed, status_of};
 use crate::nfs4_state::OpenRequest;
 use crate::store::Files;
-use crate::store::{Creation, Store, access};
+use crate::store::{Changed, Creation, Store, access};
 
 /// An OPEN looks up and makes its name at most this number of times while others make and remove it.
 const TURNS_MAX: usize = 8;
@@ -117,7 +117,7 @@ fn by_name<'t>(
     check_name(name)?;
     for _ in 0..TURNS_MAX {
         match (directory.files().lookup(&compound.caller, directory.file(), name), how) {
-            (Ok(named), how) => return existing(compound, &directory, directory.sibling(named), name, how),
+            (Ok((named, _)), how) => return existing(compound, &directory, directory.sibling(named), name, how),
             (Err(nfsstat3::NFS3ERR_NOENT), openflag4::OPEN4_CREATE(how)) => {
                 // Another client may make the name just now: then it exists.
                 match make(compound, &directory, name, how) {
@@ -178,17 +178,17 @@ fn make<'t>(
         }
     };
     let is_exclusive = matches!(how, createhow3::EXCLUSIVE(_));
-    let (files, mut wcc) = (directory.files(), wcc_data::default());
-    let mut made = files.create(caller, directory.file(), name, Creation::File(how), &mut wcc).map_err(status_of)?;
+    let files = directory.files();
+    let (mut made, cinfo) = changed(files.create(caller, directory.file(), name, Creation::File(how)))?;
     if let Some(new) = new {
         let new = access::initial(caller, &directory.attributes, ftype3::NF3REG, &new);
-        let mut file_wcc = wcc_data::default();
-        files.setattr(caller, made.handle.as_bytes(), &new, None, &mut file_wcc).map_err(status_of)?;
-        made.attributes = file_wcc.after.unwrap_or(made.attributes);
+        let Changed { result, wcc } = files.setattr(caller, made.handle.as_bytes(), &new, None);
+        result.map_err(status_of)?;
+        made.attributes = wcc.after.unwrap_or(made.attributes);
     }
     let attrset = if is_exclusive { with_verifier(files, attrset) } else { attrset };
     let found = directory.sibling(made);
-    Ok(Opened { found, cinfo: change_info(&wcc), attrset, is_new: true, cut: None })
+    Ok(Opened { found, cinfo, attrset, is_new: true, cut: None })
 }
 
 /// A directory keeps the verifier in the times of the file; the reply says so, and the client sets them.
@@ -216,7 +216,7 @@ fn check_permissions(compound: &Compound<'_, '_>, found: &Found<'_>, access: u32
 /// Cuts a file that has just been opened.
 fn cut(compound: &Compound<'_, '_>, found: &Found<'_>, size: u64) -> Result<(), nfsstat4> {
     let new = sattr3 { size: Some(size), ..sattr3::default() };
-    found.files().setattr(&compound.caller, found.file(), &new, None, &mut wcc_data::default()).map_err(status_of)
+    found.files().setattr(&compound.caller, found.file(), &new, None).result.map_err(status_of)
 }
 
 /// CLOSE (§18.2).

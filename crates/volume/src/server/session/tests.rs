@@ -314,7 +314,7 @@ fn data_are_only_for_whom_the_mode_allows() {
             server.set_rules(ExportRules { squash: Squash::None, ..ExportRules::default() });
             let file = server.file(b"data");
             let new = sattr3 { mode: Some(mode), ..sattr3::default() };
-            server.files().setattr(&ROOT, file.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
+            server.files().setattr(&ROOT, file.as_bytes(), &new, None).result.unwrap();
             server.pipe.grain = grain;
             let before = server.files().getattr(file.as_bytes()).unwrap();
             let found = server.transfers(&credential(uid, gid), file);
@@ -340,7 +340,7 @@ fn a_refused_read_carries_attributes_and_no_data() {
         let mut server = Server::new(limits);
         let file = server.file(b"data");
         let new = sattr3 { mode: Some(0o600), ..sattr3::default() };
-        server.files().setattr(&ROOT, file.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
+        server.files().setattr(&ROOT, file.as_bytes(), &new, None).result.unwrap();
         let read = READ3args { file, offset: 0, count: 4 };
         let stranger = credential(7, 7);
         for xid in [8, 9] {
@@ -360,7 +360,7 @@ fn callers_of_one_connection_are_told_apart() {
     let mut server = Server::new(Limits::default());
     let file = server.file(b"data");
     let new = sattr3 { mode: Some(0o600), ..sattr3::default() };
-    server.files().setattr(&ROOT, file.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
+    server.files().setattr(&ROOT, file.as_bytes(), &new, None).result.unwrap();
     let read = READ3args { file, offset: 0, count: 4 };
     for (xid, uid) in [(1, 1000), (2, 7), (3, 7), (4, 1000)] {
         let cred = credential(uid, 7);
@@ -404,7 +404,7 @@ fn root_is_squashed_for_data_and_for_names() {
         server.set_rules(rules);
         let file = server.file(b"data");
         let new = sattr3 { mode: Some(0o600), ..sattr3::default() };
-        server.files().setattr(&ROOT, file.as_bytes(), &new, None, &mut wcc_data::default()).unwrap();
+        server.files().setattr(&ROOT, file.as_bytes(), &new, None).result.unwrap();
         let found = server.transfers(&credential(0, 0), file);
         let is_written = |result: &Vec<u8>| from_bytes::<WRITE3res>(result).unwrap().is_ok();
         let is_read = from_bytes::<READ3res<'_>>(&found[0]).unwrap().is_ok();
@@ -447,8 +447,7 @@ fn each_export_squashes_by_its_own_rules() {
         let files = &server.worker.served.exports.numbered(number).files;
         let how = createhow3::UNCHECKED(sattr3 { mode: Some(0o600), ..sattr3::default() });
         let (root, owner) = (files.root(), Caller::new(1000, 100));
-        let mut wcc = wcc_data::default();
-        let file = files.create(&owner, root.as_bytes(), b"f", Creation::File(how), &mut wcc).unwrap().handle;
+        let file = files.create(&owner, root.as_bytes(), b"f", Creation::File(how)).result.unwrap().handle;
         let arguments = WRITE3args { file, offset: 0, count: 1, stable: stable_how::UNSTABLE, data: b"x" };
         let program = (NFS_PROGRAM, NFS_V3, nfsproc3::NFSPROC3_WRITE as u32);
         server.send(&call_with(&credential(uid, 100), 1, program, &arguments));

@@ -28,7 +28,9 @@ use iocurve_wire::nfs3::{
 
 use super::access::{self, Caller};
 use super::budget::Budget;
-use super::contract::{Creation, Listing, Named, Read, Removal, Space, Store, Upkeep, Written, check_end};
+use super::contract::{
+    Changed, Creation, Entry, Listed, Named, Range, Read, Removal, Space, Store, Upkeep, Written, check_end,
+};
 use super::handle::HandleKey;
 use super::names::{check_name, is_dots};
 use super::operations;
@@ -62,6 +64,9 @@ pub(crate) struct DirectoryStore {
 
 /// Number of locks that the files share.
 const FILE_LOCKS: usize = 64;
+
+/// Locks under which the attributes of a file change.
+type AttributeLocks<'s> = (Option<MutexGuard<'s, ()>>, MutexGuard<'s, ()>);
 
 /// A file where it is now. Nothing can be read or written by it.
 #[derive(Debug)]
@@ -115,16 +120,17 @@ impl DirectoryStore {
         let mut directories = vec![self.inodes.root()];
         while let Some(id) = directories.pop() {
             let Ok((directory, names)) = self.open_directory(id) else { continue };
-            for entry in sys::list(&names, 0, usize::MAX)?.0 {
-                if is_dots(&entry.name) {
-                    continue;
+            sys::list(&names, 0, |sys::Found { name, .. }| {
+                if !is_dots(name)
+                    && let Ok(stat) = self.stat_in(&directory, name)
+                {
+                    self.inodes.discover(&stat, id.inode, name);
+                    if stat.file_type == ftype3::NF3DIR {
+                        directories.push(stat.id);
+                    }
                 }
-                let Ok(stat) = self.stat_in(&directory, &entry.name) else { continue };
-                self.inodes.discover(&stat, id.inode, &entry.name);
-                if stat.file_type == ftype3::NF3DIR {
-                    directories.push(stat.id);
-                }
-            }
+                true
+            })?;
         }
         Ok(())
     }
@@ -245,6 +251,15 @@ impl DirectoryStore {
         lock(&self.files[id.inode as usize % FILE_LOCKS])
     }
 
+    /// A file with its attributes, which change under these locks alone: those of a directory also with its names.
+    fn lock_attributes(&self, file: &[u8]) -> Result<(Reached, AttributeLocks<'_>, fattr3), nfsstat3> {
+        let file = self.reach(self.id(file)?)?;
+        let names = (file.stat.file_type == ftype3::NF3DIR).then(|| self.namespace());
+        let locks = (names, self.file_lock(file.stat.id));
+        let before = sys::stat(&file.fd).map_err(|error| status_of(&error))?.attributes();
+        Ok((file, locks, before))
+    }
+
     /// Stats a name in a directory. What is on another file system is there, but not served.
     fn stat_in(&self, directory: &Reached, name: &[u8]) -> Result<Stat, nfsstat3> {
         let name = CString::new(name).map_err(|_| nfsstat3::NFS3ERR_INVAL)?;
@@ -310,30 +325,24 @@ impl Store for DirectoryStore {
         Ok(self.stat(self.id(file)?)?.attributes())
     }
 
-    fn setattr(
-        &self,
-        caller: &Caller,
-        file: &[u8],
-        new: &sattr3,
-        guard: sattrguard3,
-        wcc: &mut wcc_data,
-    ) -> Result<(), nfsstat3> {
-        let file = self.reach(self.id(file)?)?;
-        let locked = self.file_lock(file.stat.id);
-        let before = sys::stat(&file.fd).map_err(|error| status_of(&error))?.attributes();
-        wcc.before = Some(before.wcc());
+    fn setattr(&self, caller: &Caller, file: &[u8], new: &sattr3, guard: sattrguard3) -> Changed {
+        let (file, locks, before) = match self.lock_attributes(file) {
+            Ok(locked) => locked,
+            Err(status) => return Changed::refused(status),
+        };
         let applied = access::check_setattr(caller, &before, new).and_then(|new| match guard {
             Some(ctime) if ctime != before.ctime => Err(nfsstat3::NFS3ERR_NOT_SYNC),
             _ => self.apply(&file, &new),
         });
-        wcc.after = file.attributes();
-        drop(locked);
-        applied.and_then(|()| self.sync_attributes(&file))
+        let wcc = wcc_data { before: Some(before.wcc()), after: file.attributes() };
+        drop(locks);
+        Changed { result: applied.and_then(|()| self.sync_attributes(&file)), wcc }
     }
 
-    fn lookup(&self, caller: &Caller, directory: &[u8], name: &[u8]) -> Result<Named, nfsstat3> {
+    fn lookup(&self, caller: &Caller, directory: &[u8], name: &[u8]) -> Result<(Named, fattr3), nfsstat3> {
         let directory = self.reach(self.id(directory)?)?;
-        operations::check_search(caller, &directory.stat.attributes())?;
+        let attributes = directory.stat.attributes();
+        operations::check_search(caller, &attributes)?;
         let stat = match name {
             b"." => directory.stat,
             b".." => {
@@ -345,7 +354,7 @@ impl Store for DirectoryStore {
                 self.find(&directory, name)?
             }
         };
-        Ok(self.named(&stat))
+        Ok((self.named(&stat), attributes))
     }
 
     fn readlink(&self, link: &[u8]) -> Result<Vec<u8>, nfsstat3> {
@@ -390,26 +399,12 @@ impl Store for DirectoryStore {
         self.stable.failures()
     }
 
-    fn create(
-        &self,
-        caller: &Caller,
-        directory: &[u8],
-        name: &[u8],
-        what: Creation<'_>,
-        wcc: &mut wcc_data,
-    ) -> Result<Named, nfsstat3> {
-        self.change(caller, directory, wcc, |parent| self.create_in(caller, parent, name, what))
+    fn create(&self, caller: &Caller, directory: &[u8], name: &[u8], what: Creation<'_>) -> Changed<Named> {
+        self.change(caller, directory, |parent| self.create_in(caller, parent, name, what))
     }
 
-    fn remove(
-        &self,
-        caller: &Caller,
-        directory: &[u8],
-        name: &[u8],
-        what: Removal,
-        wcc: &mut wcc_data,
-    ) -> Result<(), nfsstat3> {
-        self.change(caller, directory, wcc, |parent| self.remove_from(caller, parent, name, what))
+    fn remove(&self, caller: &Caller, directory: &[u8], name: &[u8], what: Removal) -> Changed {
+        self.change(caller, directory, |parent| self.remove_from(caller, parent, name, what))
     }
 
     fn rename(
@@ -417,39 +412,42 @@ impl Store for DirectoryStore {
         caller: &Caller,
         (from, old): (&[u8], &[u8]),
         (to, new): (&[u8], &[u8]),
-        (from_wcc, to_wcc): (&mut wcc_data, &mut wcc_data),
-    ) -> Result<(), nfsstat3> {
-        let mut target = None;
-        let renamed = self.change(caller, from, from_wcc, |from| {
+    ) -> Changed<(), (wcc_data, wcc_data)> {
+        let (mut target, mut to_wcc) = (None, wcc_data::default());
+        let Changed { result, wcc } = self.change(caller, from, |from| {
             let to = target.insert(self.reach(self.id(to)?)?);
             to_wcc.before = Some(to.stat.attributes().wcc());
-            operations::check_search(caller, &to.stat.attributes())?;
-            self.rename_in(caller, (from, old), (to, new))
+            let renamed = operations::check_search(caller, &to.stat.attributes())
+                .and_then(|()| self.rename_in(caller, (from, old), (to, new)));
+            to_wcc.after = to.attributes();
+            renamed
         });
-        let Some(to) = target else { return renamed };
-        to_wcc.after = to.attributes();
-        renamed.and_then(|()| self.stable.names(&to.fd, &self.root).map_err(|error| status_of(&error)))
+        let wcc = (wcc, to_wcc);
+        let Some(to) = target else { return Changed { result, wcc } };
+        let result = result.and_then(|()| self.stable.names(&to.fd, &self.root).map_err(|error| status_of(&error)));
+        Changed { result, wcc }
     }
 
-    fn link(
+    fn link(&self, caller: &Caller, file: &[u8], directory: &[u8], name: &[u8]) -> Changed {
+        self.change(caller, directory, |parent| self.link_in(caller, parent, name, file))
+    }
+
+    fn readdir(
         &self,
         caller: &Caller,
-        file: &[u8],
         directory: &[u8],
-        name: &[u8],
-        wcc: &mut wcc_data,
-    ) -> Result<(), nfsstat3> {
-        self.change(caller, directory, wcc, |parent| self.link_in(caller, parent, name, file))
-    }
-
-    fn readdir(&self, caller: &Caller, directory: &[u8], cookie: u64, limit: usize) -> Result<Listing, nfsstat3> {
+        range: Range,
+        visit: &mut dyn FnMut(&Entry<'_>) -> bool,
+    ) -> Result<Listed, nfsstat3> {
         let (directory, names) = self.open_directory(self.id(directory)?)?;
-        access::check(caller, &directory.stat.attributes(), access::READ)?;
-        let (found, end) = sys::list(&names, cookie, limit).map_err(|error| match error.raw_os_error() {
+        let attributes = directory.stat.attributes();
+        access::check(caller, &attributes, access::READ)?;
+        let listed = sys::list(&names, range.after, |found| visit(&self.entry(&directory, found, range)));
+        let end = listed.map_err(|error| match error.raw_os_error() {
             Some(libc::EINVAL) => nfsstat3::NFS3ERR_BAD_COOKIE,
             _ => status_of(&error),
         })?;
-        Ok(Listing { entries: found.into_iter().map(|found| self.entry(&directory, found)).collect(), end })
+        Ok(Listed { directory: attributes, end })
     }
 
     fn cookieverf(&self, _directory: &[u8]) -> cookieverf3 {

@@ -46,10 +46,10 @@ impl Stat {
 
 /// A name in a directory.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct Found<'n> {
     pub(super) inode: u64,
     pub(super) cookie: u64,
-    pub(super) name: Vec<u8>,
+    pub(super) name: &'n [u8],
 }
 
 /// A change of a time.
@@ -307,38 +307,37 @@ pub(super) fn read_link(link: &OwnedFd) -> io::Result<Vec<u8>> {
     Ok(target)
 }
 
-/// Lists at most `limit` names after `cookie`; `true` if the directory ends with them.
-pub(super) fn list(directory: &OwnedFd, cookie: u64, limit: usize) -> io::Result<(Vec<Found>, bool)> {
+/// Calls `visit` with the names after `cookie` until it returns `false`; `true` if it took them all.
+pub(super) fn list(directory: &OwnedFd, cookie: u64, mut visit: impl FnMut(Found<'_>) -> bool) -> io::Result<bool> {
     let fd = directory.as_raw_fd();
     // SAFETY: no pointers.
     if unsafe { libc::lseek(fd, cookie as i64, libc::SEEK_SET) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    let (mut found, mut buffer) = (Vec::new(), vec![0_u8; 32 << 10]);
+    let mut buffer = vec![0_u8; 32 << 10];
     loop {
         // SAFETY: a buffer of ours with its length.
         let length = unsafe { libc::syscall(libc::SYS_getdents64, fd, buffer.as_mut_ptr(), buffer.len()) };
         let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
         if length == 0 {
-            return Ok((found, true));
+            return Ok(true);
         }
         let mut rest = &buffer[..length];
         while let Some((entry, behind)) = next_entry(rest) {
-            if found.len() == limit {
-                return Ok((found, false));
+            if !visit(entry) {
+                return Ok(false);
             }
-            found.push(entry);
             rest = behind;
         }
     }
 }
 
 /// One `linux_dirent64`: inode, offset of the next one, own length, type, name with a zero behind it.
-fn next_entry(bytes: &[u8]) -> Option<(Found, &[u8])> {
+fn next_entry(bytes: &[u8]) -> Option<(Found<'_>, &[u8])> {
     let (inode, rest) = bytes.split_first_chunk()?;
     let (cookie, rest) = rest.split_first_chunk()?;
     let length = u16::from_ne_bytes(*rest.first_chunk()?) as usize;
-    let name = bytes.get(19..length)?.split(|byte| *byte == 0).next()?.to_vec();
+    let name = bytes.get(19..length)?.split(|byte| *byte == 0).next()?;
     Some((Found { inode: u64::from_ne_bytes(*inode), cookie: u64::from_ne_bytes(*cookie), name }, &bytes[length..]))
 }
 

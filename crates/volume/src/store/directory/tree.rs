@@ -12,7 +12,7 @@ use super::sys::{self, Found, Id, Stat, status_of};
 use super::testing::{self, Event};
 use super::{DirectoryStore, Reached, check_regular, stat_open, time};
 use crate::store::access::{self, Caller};
-use crate::store::contract::{Creation, Entry, NAME_BYTES, Named, Removal, check_end};
+use crate::store::contract::{Changed, Creation, Entry, NAME_BYTES, Named, Range, Removal, check_end};
 use crate::store::names::{check_name, check_removable, is_dots};
 use crate::store::operations;
 use crate::store::times::from_nfstime;
@@ -24,20 +24,22 @@ impl DirectoryStore {
         &self,
         caller: &Caller,
         directory: &[u8],
-        wcc: &mut wcc_data,
         change: impl FnOnce(&Reached) -> Result<R, nfsstat3>,
-    ) -> Result<R, nfsstat3> {
+    ) -> Changed<R> {
         let names = self.namespace();
-        let directory = self.reach(self.id(directory)?)?;
+        let directory = match self.id(directory).and_then(|id| self.reach(id)) {
+            Ok(directory) => directory,
+            Err(status) => return Changed::refused(status),
+        };
         let before = directory.stat.attributes();
-        (wcc.before, wcc.after) = (Some(before.wcc()), Some(before));
-        operations::check_search(caller, &before)?;
-        let changed = change(&directory);
-        wcc.after = directory.attributes();
+        let changed = operations::check_search(caller, &before).and_then(|()| change(&directory));
+        let wcc = wcc_data { before: Some(before.wcc()), after: directory.attributes() };
         drop(names);
-        let changed = changed?;
-        self.stable.names(&directory.fd, &self.root).map_err(|error| status_of(&error))?;
-        Ok(changed)
+        let result = changed.and_then(|changed| {
+            self.stable.names(&directory.fd, &self.root).map_err(|error| status_of(&error))?;
+            Ok(changed)
+        });
+        Changed { result, wcc }
     }
 
     pub(super) fn create_in(
@@ -265,15 +267,22 @@ impl DirectoryStore {
     }
 
     /// One entry of a listing; a name that is listed is known from then on.
-    pub(super) fn entry(&self, directory: &Reached, found: Found) -> Entry {
-        let own = directory.stat.id;
-        let handle = match found.name.as_slice() {
-            b"." => Some(own),
-            b".." => self.inodes.parent(own),
-            name => self.find(directory, name).ok().map(|stat| stat.id),
+    pub(super) fn entry<'n>(&self, directory: &Reached, found: Found<'n>, range: Range) -> Entry<'n> {
+        let (own, Found { inode, cookie, name }) = (&directory.stat, found);
+        let (id, stat) = match name {
+            b"." => (Some(own.id), Some(own.clone())),
+            b".." => {
+                let parent = self.inodes.parent(own.id);
+                let above = || if parent == Some(own.id) { Some(own.clone()) } else { self.stat(parent?).ok() };
+                (parent, if range.with_attributes { above() } else { None })
+            }
+            name => {
+                let found = self.find(directory, name).ok();
+                (found.as_ref().map(|stat| stat.id), found)
+            }
         };
-        let fileid = handle.map_or(found.inode, |id| id.inode);
-        Entry { fileid, name: found.name, cookie: found.cookie, handle: handle.map(|id| self.handle(id)) }
+        let (fileid, handle) = (id.map_or(inode, |id| id.inode), id.map(|id| self.handle(id)));
+        Entry { fileid, name, cookie, handle, attributes: stat.map(|stat| stat.attributes()) }
     }
 }
 

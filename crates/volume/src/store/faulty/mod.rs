@@ -18,7 +18,7 @@ use iocurve_wire::nfs3::{cookieverf3, fattr3, nfs_fh3, nfsstat3, sattr3, sattrgu
 
 use super::access::Caller;
 use super::budget::Budget;
-use super::contract::{Creation, Listing, Named, Read, Removal, Space, Store, Upkeep, Written};
+use super::contract::{Changed, Creation, Entry, Listed, Named, Range, Read, Removal, Space, Store, Upkeep, Written};
 use super::write_buffer::{Piece, WriteBuffer};
 use crate::reply::batch::Batch;
 use chances::Chances;
@@ -124,7 +124,7 @@ impl<S: Store> FaultyStore<S> {
 
     /// The file of a name, whoever may look it up.
     fn found(&self, directory: &[u8], name: &[u8]) -> Option<Named> {
-        self.inner.lookup(&OWN, directory, name).ok()
+        self.inner.lookup(&OWN, directory, name).ok().map(|found| found.0)
     }
 
     /// Forgets a file whose last name is gone.
@@ -186,11 +186,21 @@ impl<S: Store> FaultyStore<S> {
         true
     }
 
+    /// Attributes of a file, or those before its newest WRITE.
+    fn perhaps_older(&self, file: &[u8], right: fattr3) -> fattr3 {
+        if !self.has(FaultKind::StaleAttributes) {
+            return right;
+        }
+        let known = lock(&self.files).get(file).map(Arc::clone);
+        let older = known.and_then(|known| lock(&known).older);
+        let is_stale = older.is_some() && self.hits(file, right.fileid, FaultKind::StaleAttributes, "GETATTR");
+        older.filter(|_| is_stale).unwrap_or(right)
+    }
+
     /// Gives a file another name than the client knows: with an end behind it.
     fn move_away(&self, directory: &[u8], name: &[u8], end: &[u8]) -> Result<(), nfsstat3> {
         let elsewhere = [name, end].concat();
-        let (mut source, mut target) = (wcc_data::default(), wcc_data::default());
-        self.inner.rename(&OWN, (directory, name), (directory, &elsewhere), (&mut source, &mut target))
+        self.inner.rename(&OWN, (directory, name), (directory, &elsewhere)).result
     }
 
     fn has(&self, kind: FaultKind) -> bool {
@@ -353,13 +363,11 @@ macro_rules! pass_on {
 impl<S: Store> Store for FaultyStore<S> {
     pass_on! {
         fn root(&self) -> nfs_fh3;
-        fn setattr(&self, caller: &Caller, file: &[u8], new: &sattr3, guard: sattrguard3, wcc: &mut wcc_data)
-            -> Result<(), nfsstat3>;
+        fn setattr(&self, caller: &Caller, file: &[u8], new: &sattr3, guard: sattrguard3) -> Changed;
         fn readlink(&self, link: &[u8]) -> Result<Vec<u8>, nfsstat3>;
         fn commit(&self, file: &[u8]) -> Result<Written, nfsstat3>;
         fn sync_failures(&self) -> u64;
-        fn link(&self, caller: &Caller, file: &[u8], directory: &[u8], name: &[u8], wcc: &mut wcc_data)
-            -> Result<(), nfsstat3>;
+        fn link(&self, caller: &Caller, file: &[u8], directory: &[u8], name: &[u8]) -> Changed;
         fn cookieverf(&self, directory: &[u8]) -> cookieverf3;
         fn space(&self) -> Space;
         fn budget(&self) -> &Budget;
@@ -368,19 +376,12 @@ impl<S: Store> Store for FaultyStore<S> {
     // Inlined, it would make each GETATTR of the other stores save registers.
     #[inline(never)]
     fn getattr(&self, file: &[u8]) -> Result<fattr3, nfsstat3> {
-        let right = self.inner.getattr(file)?;
-        if !self.has(FaultKind::StaleAttributes) {
-            return Ok(right);
-        }
-        let known = lock(&self.files).get(file).map(Arc::clone);
-        let older = known.and_then(|known| lock(&known).older);
-        let is_stale = older.is_some() && self.hits(file, right.fileid, FaultKind::StaleAttributes, "GETATTR");
-        Ok(older.filter(|_| is_stale).unwrap_or(right))
+        self.inner.getattr(file).map(|right| self.perhaps_older(file, right))
     }
 
-    fn lookup(&self, caller: &Caller, directory: &[u8], name: &[u8]) -> Result<Named, nfsstat3> {
+    fn lookup(&self, caller: &Caller, directory: &[u8], name: &[u8]) -> Result<(Named, fattr3), nfsstat3> {
         let found = self.inner.lookup(caller, directory, name)?;
-        self.name(directory, name, &found.handle);
+        self.name(directory, name, &found.0.handle);
         Ok(found)
     }
 
@@ -421,66 +422,60 @@ impl<S: Store> Store for FaultyStore<S> {
         self.write_checked(&WriteArgs { caller: &OWN, file: file.as_bytes(), offset: *offset, data: &data, stable })
     }
 
-    fn create(
-        &self,
-        caller: &Caller,
-        directory: &[u8],
-        name: &[u8],
-        what: Creation<'_>,
-        wcc: &mut wcc_data,
-    ) -> Result<Named, nfsstat3> {
+    fn create(&self, caller: &Caller, directory: &[u8], name: &[u8], what: Creation<'_>) -> Changed<Named> {
         let is_file = matches!(what, Creation::File(_));
         let is_new = self.has(FaultKind::LostCreate) && is_file && self.found(directory, name).is_none();
-        let made = self.inner.create(caller, directory, name, what, wcc)?;
-        self.name(directory, name, &made.handle);
-        if is_new && self.hits(made.handle.as_bytes(), made.attributes.fileid, FaultKind::LostCreate, "CREATE") {
-            self.move_away(directory, name, b".lost")?;
-        }
-        Ok(made)
+        let Changed { result, wcc } = self.inner.create(caller, directory, name, what);
+        let result = result.and_then(|made| {
+            self.name(directory, name, &made.handle);
+            if is_new && self.hits(made.handle.as_bytes(), made.attributes.fileid, FaultKind::LostCreate, "CREATE") {
+                self.move_away(directory, name, b".lost")?;
+            }
+            Ok(made)
+        });
+        Changed { result, wcc }
     }
 
-    fn remove(
+    fn remove(&self, caller: &Caller, directory: &[u8], name: &[u8], what: Removal) -> Changed {
+        let gone = self.found(directory, name);
+        let removed = self.inner.remove(caller, directory, name, what);
+        if removed.result.is_ok() {
+            self.forget(gone);
+        }
+        removed
+    }
+
+    fn rename(&self, caller: &Caller, from: (&[u8], &[u8]), to: (&[u8], &[u8])) -> Changed<(), (wcc_data, wcc_data)> {
+        let replaced = self.found(to.0, to.1);
+        let Changed { result, wcc } = self.inner.rename(caller, from, to);
+        let result = result.and_then(|()| {
+            self.forget(replaced);
+            let Some(moved) = self.found(to.0, to.1) else { return Ok(()) };
+            let kind = FaultKind::MisdirectedRename;
+            if self.hits(moved.handle.as_bytes(), moved.attributes.fileid, kind, "RENAME") {
+                return self.move_away(to.0, to.1, b".misdirected");
+            }
+            self.name(to.0, to.1, &moved.handle);
+            Ok(())
+        });
+        Changed { result, wcc }
+    }
+
+    fn readdir(
         &self,
         caller: &Caller,
         directory: &[u8],
-        name: &[u8],
-        what: Removal,
-        wcc: &mut wcc_data,
-    ) -> Result<(), nfsstat3> {
-        let gone = self.found(directory, name);
-        self.inner.remove(caller, directory, name, what, wcc)?;
-        self.forget(gone);
-        Ok(())
-    }
-
-    fn rename(
-        &self,
-        caller: &Caller,
-        from: (&[u8], &[u8]),
-        to: (&[u8], &[u8]),
-        wcc: (&mut wcc_data, &mut wcc_data),
-    ) -> Result<(), nfsstat3> {
-        let replaced = self.found(to.0, to.1);
-        self.inner.rename(caller, from, to, wcc)?;
-        self.forget(replaced);
-        let Some(moved) = self.found(to.0, to.1) else { return Ok(()) };
-        if self.has(FaultKind::MisdirectedRename)
-            && self.hits(moved.handle.as_bytes(), moved.attributes.fileid, FaultKind::MisdirectedRename, "RENAME")
-        {
-            return self.move_away(to.0, to.1, b".misdirected");
-        }
-        self.name(to.0, to.1, &moved.handle);
-        Ok(())
-    }
-
-    fn readdir(&self, caller: &Caller, directory: &[u8], cookie: u64, limit: usize) -> Result<Listing, nfsstat3> {
-        let listing = self.inner.readdir(caller, directory, cookie, limit)?;
-        for entry in &listing.entries {
+        range: Range,
+        visit: &mut dyn FnMut(&Entry<'_>) -> bool,
+    ) -> Result<Listed, nfsstat3> {
+        self.inner.readdir(caller, directory, range, &mut |entry| {
+            let mut shown = *entry;
             if let Some(file) = &entry.handle {
-                self.name(directory, &entry.name, file);
+                self.name(directory, entry.name, file);
+                shown.attributes = entry.attributes.map(|right| self.perhaps_older(file.as_bytes(), right));
             }
-        }
-        Ok(listing)
+            visit(&shown)
+        })
     }
 }
 

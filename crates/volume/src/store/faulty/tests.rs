@@ -19,7 +19,7 @@ fn memory(kind: FaultKind, rate: f64) -> FaultyStore<Files> {
 
 fn create(store: &FaultyStore<Files>) -> nfs_fh3 {
     let what = Creation::File(createhow3::UNCHECKED(sattr3::default()));
-    store.create(&OWN, store.root().as_bytes(), b"data", what, &mut wcc_data::default()).unwrap().handle
+    store.create(&OWN, store.root().as_bytes(), b"data", what).result.unwrap().handle
 }
 
 fn write(store: &FaultyStore<Files>, file: &nfs_fh3, offset: u64, data: &[u8]) -> Result<u64, nfsstat3> {

@@ -24,8 +24,8 @@ use iocurve_wire::nfs3::{
 use super::access::{self, Caller, without_privileges};
 use super::budget::Budget;
 use super::contract::{
-    Creation, Entry, FILE_BYTES_MAX, Listing, NAME_BYTES, Named, Read, Removal, Space, Store, TRANSFER_BYTES_MAX,
-    Upkeep, Written, check_end,
+    Changed, Creation, Entry, FILE_BYTES_MAX, Listed, NAME_BYTES, Named, Range, Read, Removal, Space, Store,
+    TRANSFER_BYTES_MAX, Upkeep, Written, check_end,
 };
 use super::handle::HandleKey;
 use super::names::NAME_BYTES_MAX;
@@ -40,6 +40,11 @@ use slots::{FILES_MAX, FreeSlots, Held, ROOT, Slot, Slots};
 
 /// Bytes of a handle: the store's id, the slot, and a stamp.
 const HANDLE_BYTES: usize = 8 + 4 + 8;
+
+/// Names of a directory that are taken under its lock at once. Files are looked at between two pages: whoever holds the lock of a
+/// directory waits for no file's.
+const PAGE_NAMES_MIN: usize = 8;
+const PAGE_NAMES_MAX: usize = 64;
 
 /// The root is the first node of its slot.
 const ROOT_GENERATION: u64 = 0;
@@ -165,39 +170,42 @@ impl Store for MemoryStore {
         Ok(self.attributes(index, stamp, slot.read().expect(stamp)?))
     }
 
-    fn setattr(
-        &self,
-        caller: &Caller,
-        file: &[u8],
-        new: &sattr3,
-        guard: sattrguard3,
-        wcc: &mut wcc_data,
-    ) -> Result<(), nfsstat3> {
-        let (index, slot, stamp) = self.locate(file)?;
+    fn setattr(&self, caller: &Caller, file: &[u8], new: &sattr3, guard: sattrguard3) -> Changed {
+        let (index, slot, stamp) = match self.locate(file) {
+            Ok(located) => located,
+            Err(status) => return Changed::refused(status),
+        };
+        // The attributes of a directory change with its names, too.
+        let is_directory = slot.read().expect(stamp).is_ok_and(|node| node.file_type == ftype3::NF3DIR);
+        let _names = is_directory.then(|| self.namespace());
         let mut held = slot.write();
-        let node = held.expect_mut(stamp)?;
+        let node = match held.expect_mut(stamp) {
+            Ok(node) => node,
+            Err(status) => return Changed::refused(status),
+        };
         let before = self.attributes(index, stamp, node);
-        wcc.before = Some(before.wcc());
-        let applied = access::check_setattr(caller, &before, new).and_then(|new| match guard {
+        let result = access::check_setattr(caller, &before, new).and_then(|new| match guard {
             Some(ctime) if ctime != before.ctime => Err(nfsstat3::NFS3ERR_NOT_SYNC),
             _ => self.apply(node, &new),
         });
-        wcc.after = Some(self.attributes(index, stamp, node));
-        applied
+        let after = Some(self.attributes(index, stamp, node));
+        Changed { result, wcc: wcc_data { before: Some(before.wcc()), after } }
     }
 
-    fn lookup(&self, caller: &Caller, directory: &[u8], name: &[u8]) -> Result<Named, nfsstat3> {
-        let found = self.view(directory, |own, node| {
-            operations::check_search(caller, &self.attributes(own.index, own.stamp, node))?;
-            match (node.directory()?, name) {
-                (_, b".") => Ok(own),
-                (directory, b"..") => Ok(directory.parent),
-                (_, name) if name.len() > NAME_BYTES_MAX => Err(nfsstat3::NFS3ERR_NAMETOOLONG),
-                (directory, name) => directory.get(name).ok_or(nfsstat3::NFS3ERR_NOENT),
-            }
+    fn lookup(&self, caller: &Caller, directory: &[u8], name: &[u8]) -> Result<(Named, fattr3), nfsstat3> {
+        let (found, attributes) = self.view(directory, |own, node| {
+            let attributes = self.attributes(own.index, own.stamp, node);
+            operations::check_search(caller, &attributes)?;
+            let found = match (node.directory()?, name) {
+                (_, b".") => own,
+                (directory, b"..") => directory.parent,
+                (_, name) if name.len() > NAME_BYTES_MAX => return Err(nfsstat3::NFS3ERR_NAMETOOLONG),
+                (directory, name) => directory.get(name).ok_or(nfsstat3::NFS3ERR_NOENT)?,
+            };
+            Ok((found, attributes))
         })?;
         // One that has just been removed is no other file that took its slot.
-        self.named(found).map_err(|_| nfsstat3::NFS3ERR_NOENT)
+        Ok((self.named(found).map_err(|_| nfsstat3::NFS3ERR_NOENT)?, attributes))
     }
 
     fn readlink(&self, link: &[u8]) -> Result<Vec<u8>, nfsstat3> {
@@ -296,28 +304,12 @@ impl Store for MemoryStore {
         0
     }
 
-    fn create(
-        &self,
-        caller: &Caller,
-        directory: &[u8],
-        name: &[u8],
-        what: Creation<'_>,
-        wcc: &mut wcc_data,
-    ) -> Result<Named, nfsstat3> {
-        self.change(caller, directory, wcc, |free_slots, parent| self.create_in(free_slots, caller, parent, name, what))
+    fn create(&self, caller: &Caller, directory: &[u8], name: &[u8], what: Creation<'_>) -> Changed<Named> {
+        self.change(caller, directory, |free_slots, parent| self.create_in(free_slots, caller, parent, name, what))
     }
 
-    fn remove(
-        &self,
-        caller: &Caller,
-        directory: &[u8],
-        name: &[u8],
-        what: Removal,
-        wcc: &mut wcc_data,
-    ) -> Result<(), nfsstat3> {
-        self.change(caller, directory, wcc, |free_slots, parent| {
-            self.remove_from(free_slots, caller, parent, name, what)
-        })
+    fn remove(&self, caller: &Caller, directory: &[u8], name: &[u8], what: Removal) -> Changed {
+        self.change(caller, directory, |free_slots, parent| self.remove_from(free_slots, caller, parent, name, what))
     }
 
     fn rename(
@@ -325,39 +317,51 @@ impl Store for MemoryStore {
         caller: &Caller,
         (from, old): (&[u8], &[u8]),
         (to, new): (&[u8], &[u8]),
-        (from_wcc, to_wcc): (&mut wcc_data, &mut wcc_data),
-    ) -> Result<(), nfsstat3> {
-        let renamed = self.change(caller, from, from_wcc, |free_slots, from| {
-            let to = self.parent(to)?;
-            to_wcc.before = Some(to.attributes.wcc());
-            operations::check_search(caller, &to.attributes)?;
-            self.rename_in(free_slots, caller, (from, old), (&to, new))
+    ) -> Changed<(), (wcc_data, wcc_data)> {
+        let mut target = wcc_data::default();
+        let Changed { result, wcc } = self.change(caller, from, |free_slots, from| {
+            let to_parent = self.parent(to)?;
+            target.before = Some(to_parent.attributes.wcc());
+            let renamed = operations::check_search(caller, &to_parent.attributes)
+                .and_then(|()| self.rename_in(free_slots, caller, (from, old), (&to_parent, new)));
+            target.after = self.getattr(to).ok();
+            renamed
         });
-        to_wcc.after = self.getattr(to).ok();
-        renamed
+        Changed { result, wcc: (wcc, target) }
     }
 
-    fn link(
+    fn link(&self, caller: &Caller, file: &[u8], directory: &[u8], name: &[u8]) -> Changed {
+        self.change(caller, directory, |_, parent| self.link_in(caller, parent, name, file))
+    }
+
+    fn readdir(
         &self,
         caller: &Caller,
-        file: &[u8],
         directory: &[u8],
-        name: &[u8],
-        wcc: &mut wcc_data,
-    ) -> Result<(), nfsstat3> {
-        self.change(caller, directory, wcc, |_, parent| self.link_in(caller, parent, name, file))
-    }
-
-    fn readdir(&self, caller: &Caller, directory: &[u8], cookie: u64, limit: usize) -> Result<Listing, nfsstat3> {
-        let (names, end) = self.view(directory, |own, node| {
-            access::check(caller, &self.attributes(own.index, own.stamp, node), access::READ)?;
-            Ok(node.directory()?.list(own, cookie, limit))
-        })?;
-        let entry = |(cookie, name, link): (u64, Vec<u8>, Link)| {
-            let handle = Some(self.handle(link));
-            Entry { fileid: fileid(link), name, cookie, handle }
-        };
-        Ok(Listing { entries: names.into_iter().map(entry).collect(), end })
+        range: Range,
+        visit: &mut dyn FnMut(&Entry<'_>) -> bool,
+    ) -> Result<Listed, nfsstat3> {
+        let (mut after, mut page) = (range.after, PAGE_NAMES_MIN);
+        loop {
+            let (directory, (names, end)) = self.view(directory, |own, node| {
+                let attributes = self.attributes(own.index, own.stamp, node);
+                access::check(caller, &attributes, access::READ)?;
+                Ok((attributes, node.directory()?.list(own, after, page)))
+            })?;
+            for (cookie, name, link) in names {
+                let attributes = if range.with_attributes { self.named(link).ok() } else { None };
+                let attributes = attributes.map(|found| found.attributes);
+                let (fileid, handle) = (fileid(link), Some(self.handle(link)));
+                if !visit(&Entry { fileid, name: &name, cookie, handle, attributes }) {
+                    return Ok(Listed { directory, end: false });
+                }
+                after = cookie;
+            }
+            if end {
+                return Ok(Listed { directory, end });
+            }
+            page = (2 * page).min(PAGE_NAMES_MAX);
+        }
     }
 
     fn cookieverf(&self, _directory: &[u8]) -> cookieverf3 {

@@ -9,7 +9,7 @@ use super::directory::{Directory, Link};
 use super::node::{Body, Node};
 use super::slots::{FreeSlots, ROOT};
 use crate::store::access::{self, Caller};
-use crate::store::contract::{Creation, DEPTH_MAX, LINKS_MAX, NAME_BYTES, Named, Removal, Store};
+use crate::store::contract::{Changed, Creation, DEPTH_MAX, LINKS_MAX, NAME_BYTES, Named, Removal, Store};
 use crate::store::names::{SYMLINK_BYTES_MAX, check_name, check_removable, is_dots};
 use crate::store::operations;
 
@@ -25,16 +25,16 @@ impl MemoryStore {
         &self,
         caller: &Caller,
         directory: &[u8],
-        wcc: &mut wcc_data,
         change: impl FnOnce(&mut FreeSlots, &Parent) -> Result<R, nfsstat3>,
-    ) -> Result<R, nfsstat3> {
+    ) -> Changed<R> {
         let mut free_slots = self.namespace();
-        let parent = self.parent(directory)?;
-        (wcc.before, wcc.after) = (Some(parent.attributes.wcc()), Some(parent.attributes));
-        operations::check_search(caller, &parent.attributes)?;
-        let changed = change(&mut free_slots, &parent);
-        wcc.after = self.getattr(directory).ok();
-        changed
+        let parent = match self.parent(directory) {
+            Ok(parent) => parent,
+            Err(status) => return Changed::refused(status),
+        };
+        let result = operations::check_search(caller, &parent.attributes);
+        let result = result.and_then(|()| change(&mut free_slots, &parent));
+        Changed { result, wcc: wcc_data { before: Some(parent.attributes.wcc()), after: self.getattr(directory).ok() } }
     }
 
     /// The directory of a handle.

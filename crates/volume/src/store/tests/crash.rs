@@ -58,7 +58,7 @@ impl Clients<'_> {
 
     fn find(&self, path: &str) -> nfs_fh3 {
         let (directory, name) = self.place(path);
-        self.store.lookup(&CALLER, directory.as_bytes(), name).unwrap().handle
+        self.store.lookup(&CALLER, directory.as_bytes(), name).map(file_of).unwrap()
     }
 
     /// A path of two directories and three names.
@@ -87,7 +87,6 @@ impl Clients<'_> {
     }
 
     fn carry_out(&mut self, kind: usize, path: &str, to: &str, after: &mut Answered) {
-        let none = &mut wcc_data::default();
         let known = after.files.get(path).cloned();
         match (kind, known) {
             (0 | 1, _) => {
@@ -99,25 +98,24 @@ impl Clients<'_> {
             (2 | 3, None) => {
                 let (parent, name) = self.place(path);
                 let what = Creation::File(createhow3::GUARDED(sattr3::default()));
-                self.store.create(&CALLER, parent.as_bytes(), name, what, none).unwrap();
+                self.store.create(&CALLER, parent.as_bytes(), name, what).result.unwrap();
                 after.files.insert(path.to_owned(), Some(Vec::new()));
             }
             (2..=4, Some(told)) => self.write(path, told, after),
             (5, Some(told)) if path != to => {
                 let ((from, old), (target, new)) = (self.place(path), self.place(to));
-                let wcc = (none, &mut wcc_data::default());
-                self.store.rename(&CALLER, (from.as_bytes(), old), (target.as_bytes(), new), wcc).unwrap();
+                self.store.rename(&CALLER, (from.as_bytes(), old), (target.as_bytes(), new)).result.unwrap();
                 after.files.remove(path);
                 after.files.insert(to.to_owned(), told);
             }
             (6, Some(_)) => {
                 let (parent, name) = self.place(path);
-                self.store.remove(&CALLER, parent.as_bytes(), name, Removal::File, none).unwrap();
+                self.store.remove(&CALLER, parent.as_bytes(), name, Removal::File).result.unwrap();
                 after.files.remove(path);
             }
             (7, Some(told)) => {
                 let new = sattr3 { size: Some(3), ..sattr3::default() };
-                self.store.setattr(&CALLER, self.find(path).as_bytes(), &new, None, none).unwrap();
+                self.store.setattr(&CALLER, self.find(path).as_bytes(), &new, None).result.unwrap();
                 let resized = told.map(|mut data| {
                     data.resize(3, 0);
                     data
@@ -233,7 +231,7 @@ fn losses(path: &Path, told: &Answered) -> Vec<String> {
     let find = |path: &str| {
         let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
         let directory = if above.is_empty() { store.root() } else { lookup(&store, above).ok()? };
-        store.lookup(&CALLER, directory.as_bytes(), name.as_bytes()).ok().map(handle_of)
+        store.lookup(&CALLER, directory.as_bytes(), name.as_bytes()).ok().map(file_of)
     };
     let mut lost = Vec::new();
     let names = ["", "d/", "e/"].into_iter().flat_map(|above| ["a", "b", "c"].map(|name| format!("{above}{name}")));

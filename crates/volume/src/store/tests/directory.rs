@@ -26,7 +26,7 @@ fn handles_outlive_a_restart() {
     };
     let store = open();
     assert_eq!(read(&store, &handle, 0, 9), Ok((b"kept".to_vec(), true)));
-    assert_eq!(store.lookup(&CALLER, inner.as_bytes(), b"..").map(handle_of), Ok(store.root()));
+    assert_eq!(store.lookup(&CALLER, inner.as_bytes(), b"..").map(file_of), Ok(store.root()));
     assert!(store.space().bytes_free <= QUOTA_BYTES - 4, "what is there counts");
 }
 
@@ -38,7 +38,7 @@ fn nothing_outside_the_directory_is_reached() {
     std::os::unix::fs::symlink(outside.path(), served.path().join("way")).unwrap();
     let store = directory_store(served.path());
     let way = lookup(&store, "way").unwrap();
-    assert_eq!(store.lookup(&CALLER, way.as_bytes(), b"secret").map(handle_of), Err(nfsstat3::NFS3ERR_NOTDIR));
+    assert_eq!(store.lookup(&CALLER, way.as_bytes(), b"secret").map(file_of), Err(nfsstat3::NFS3ERR_NOTDIR));
     assert_eq!(lookup(&store, "way/secret"), Err(nfsstat3::NFS3ERR_ACCES));
     assert_eq!(lookup(&store, "../x"), Err(nfsstat3::NFS3ERR_ACCES));
 
@@ -46,7 +46,7 @@ fn nothing_outside_the_directory_is_reached() {
     let inner = directory(&store, &store.root(), "d");
     std::fs::remove_dir(served.path().join("d")).unwrap();
     std::os::unix::fs::symlink(outside.path(), served.path().join("d")).unwrap();
-    assert_eq!(store.lookup(&CALLER, inner.as_bytes(), b"secret").map(handle_of), Err(nfsstat3::NFS3ERR_STALE));
+    assert_eq!(store.lookup(&CALLER, inner.as_bytes(), b"secret").map(file_of), Err(nfsstat3::NFS3ERR_STALE));
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn a_file_can_be_executed_while_nobody_writes_it() {
     let store = directory_store(served.path());
     let program = file(&store, "true");
     let mode = sattr3 { mode: Some(0o755), ..sattr3::default() };
-    store.setattr(&CALLER, program.as_bytes(), &mode, None, &mut wcc_data::default()).unwrap();
+    store.setattr(&CALLER, program.as_bytes(), &mode, None).result.unwrap();
     write(&store, &program, 0, &std::fs::read("/bin/true").unwrap()).unwrap();
     let execute = || std::process::Command::new(served.path().join("true")).status().map(|status| status.success());
     assert_eq!(execute().unwrap_err().raw_os_error(), Some(libc::ETXTBSY));
@@ -116,28 +116,23 @@ fn changes_of_names_are_stable_before_their_reply() {
         let store = DirectoryStore::open(served.path(), QUOTA_BYTES, HandleKey::random(), is_async).unwrap();
         let root = store.root();
         let (f, d) = (file(&store, "f"), directory(&store, &root, "d"));
-        let none = || wcc_data::default();
         let mode = sattr3 { mode: Some(0o700), ..sattr3::default() };
         let changes: [&dyn Fn() -> Result<(), nfsstat3>; 9] = [
-            &|| store.setattr(&CALLER, f.as_bytes(), &mode, None, &mut none()),
-            &|| store.setattr(&CALLER, d.as_bytes(), &mode, None, &mut none()),
+            &|| store.setattr(&CALLER, f.as_bytes(), &mode, None).result,
+            &|| store.setattr(&CALLER, d.as_bytes(), &mode, None).result,
             &|| create(&store, "g", &createhow3::GUARDED(sattr3::default())).map(drop),
+            &|| store.create(&CALLER, root.as_bytes(), b"e", Creation::Directory(mode)).result.map(handle_of).map(drop),
             &|| {
                 store
-                    .create(&CALLER, root.as_bytes(), b"e", Creation::Directory(mode), &mut none())
+                    .create(&CALLER, root.as_bytes(), b"s", Creation::Symlink(mode, b"x"))
+                    .result
                     .map(handle_of)
                     .map(drop)
             },
-            &|| {
-                store
-                    .create(&CALLER, root.as_bytes(), b"s", Creation::Symlink(mode, b"x"), &mut none())
-                    .map(handle_of)
-                    .map(drop)
-            },
-            &|| store.link(&CALLER, f.as_bytes(), root.as_bytes(), b"h", &mut none()),
+            &|| store.link(&CALLER, f.as_bytes(), root.as_bytes(), b"h").result,
             &|| rename(&store, (&root, "f"), (&root, "r")),
             &|| remove(&store, "r"),
-            &|| store.remove(&CALLER, root.as_bytes(), b"d", Removal::Directory, &mut none()),
+            &|| store.remove(&CALLER, root.as_bytes(), b"d", Removal::Directory).result,
         ];
         for change in changes {
             fail_syncs(1);
@@ -158,7 +153,7 @@ fn a_pipe_in_the_place_of_a_file_holds_up_nobody() {
     let store = Arc::new(directory_store(served.path()));
     let root = store.root();
     let pipe = Creation::Special(sattr3::default(), ftype3::NF3FIFO, specdata3::default());
-    store.create(&CALLER, root.as_bytes(), b"pipe", pipe, &mut wcc_data::default()).map(handle_of).unwrap();
+    store.create(&CALLER, root.as_bytes(), b"pipe", pipe).result.map(handle_of).unwrap();
     let used = file(&*store, "f");
     let is_over = Arc::new(AtomicBool::new(false));
     let (done, is_done) = std::sync::mpsc::channel();
@@ -200,8 +195,8 @@ fn what_is_on_another_file_system_is_refused() {
     assert_eq!(remove(&store, "f"), Err(nfsstat3::NFS3ERR_ACCES));
     let root = store.root();
     assert_eq!(rename(&store, (&root, "f"), (&root, "g")), Err(nfsstat3::NFS3ERR_ACCES));
-    let listed = store.readdir(&CALLER, root.as_bytes(), 0, 9).unwrap().entries;
-    assert!(listed.iter().any(|entry| entry.name == b"f" && entry.handle.is_none()));
+    let (listed, _) = list(&store, &root, 0, 9).unwrap();
+    assert!(listed.iter().any(|entry| entry.1 == "f" && entry.3.is_none()));
     assert!(store.getattr(used.as_bytes()).is_ok());
 }
 
@@ -256,10 +251,10 @@ fn a_file_may_have_thousands_of_names() {
     let first = file(&store, "0");
     for number in 1..NAMES {
         let name = number.to_string();
-        store.link(&CALLER, first.as_bytes(), root.as_bytes(), name.as_bytes(), &mut wcc_data::default()).unwrap();
+        store.link(&CALLER, first.as_bytes(), root.as_bytes(), name.as_bytes()).result.unwrap();
     }
-    let listed = store.readdir(&CALLER, root.as_bytes(), 0, 2 * NAMES as usize).unwrap().entries;
-    assert_eq!(listed.iter().filter(|entry| entry.handle == Some(first)).count(), NAMES as usize);
+    let (listed, _) = list(&store, &root, 0, 2 * NAMES as usize).unwrap();
+    assert_eq!(listed.iter().filter(|entry| entry.3 == Some(first)).count(), NAMES as usize);
     for number in (0..NAMES).rev().step_by(2).chain((0..NAMES).step_by(2)) {
         assert_eq!(lookup(&store, &number.to_string()), Ok(first));
         remove(&store, &number.to_string()).unwrap();
