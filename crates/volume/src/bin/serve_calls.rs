@@ -112,7 +112,7 @@ fn call(kind: &str, number: u64, root: nfs_fh3, file: nfs_fh3) -> Vec<u8> {
             let (stable, data) = (stable_how::UNSTABLE, &[number as u8; BLOCK_BYTES]);
             record(nfsproc3::NFSPROC3_WRITE, &WRITE3args { file, offset, count, stable, data })
         }
-        "create" if number % 2 == 0 => {
+        "create" if number.is_multiple_of(2) => {
             let how = createhow3::GUARDED(sattr3 { mode: Some(0o644), ..sattr3::default() });
             record(nfsproc3::NFSPROC3_CREATE, &CREATE3args { r#where: object, how })
         }

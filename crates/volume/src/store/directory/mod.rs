@@ -68,11 +68,13 @@ const FILE_LOCKS: usize = 64;
 /// Locks under which the attributes of a file change.
 type AttributeLocks<'s> = (Option<MutexGuard<'s, ()>>, MutexGuard<'s, ()>);
 
-/// A file where it is now. Nothing can be read or written by it.
+/// A file where it is now.
 #[derive(Debug)]
 struct Reached {
     fd: OwnedFd,
     stat: Stat,
+    /// It is open for reading; otherwise nothing can be read or written by it.
+    is_open: bool,
 }
 
 impl Reached {
@@ -183,11 +185,25 @@ impl DirectoryStore {
 
     /// Finds an inode wherever it is now.
     fn reach(&self, id: Id) -> Result<Reached, nfsstat3> {
+        self.reach_by(id, libc::O_PATH)
+    }
+
+    /// Finds a directory whose names are to change, and opens it if they are to be put on stable storage and this process may read it.
+    fn reach_names(&self, directory: &[u8]) -> Result<Reached, nfsstat3> {
+        let id = self.id(directory)?;
+        if self.stable.is_async() {
+            return self.reach(id);
+        }
+        self.reach_by(id, libc::O_RDONLY | libc::O_DIRECTORY).or_else(|_| self.reach(id))
+    }
+
+    fn reach_by(&self, id: Id, flags: i32) -> Result<Reached, nfsstat3> {
+        let is_open = flags & libc::O_PATH == 0;
         let (mut failed, mut next) = (nfsstat3::NFS3ERR_STALE, 0);
         while let Some((number, path)) = self.inodes.path(id, next) {
             next = number + 1;
-            let reached = sys::open_beneath(&self.root, &path, libc::O_PATH);
-            match reached.and_then(|fd| Ok(Reached { stat: sys::stat(&fd)?, fd })) {
+            let reached = sys::open_beneath(&self.root, &path, flags);
+            match reached.and_then(|fd| Ok(Reached { stat: sys::stat(&fd)?, fd, is_open })) {
                 Ok(reached) if reached.stat.id == id => return Ok(reached),
                 Ok(_) => {}
                 Err(error) => failed = unreachable_status(&error).unwrap_or(failed),
@@ -304,6 +320,16 @@ impl DirectoryStore {
         set().map_err(|error| status_of(&error))
     }
 
+    /// Puts the names of a directory on stable storage.
+    fn sync_names(&self, directory: Reached) -> Result<(), nfsstat3> {
+        let synced = if directory.is_open {
+            self.stable.open_names(directory.fd)
+        } else {
+            self.stable.names(&directory.fd, &self.root)
+        };
+        synced.map_err(|error| status_of(&error))
+    }
+
     /// Puts the attributes of a file on stable storage.
     fn sync_attributes(&self, file: &Reached) -> Result<(), nfsstat3> {
         let synced = match file.stat.file_type {
@@ -415,7 +441,7 @@ impl Store for DirectoryStore {
     ) -> Changed<(), (wcc_data, wcc_data)> {
         let (mut target, mut to_wcc) = (None, wcc_data::default());
         let Changed { result, wcc } = self.change(caller, from, |from| {
-            let to = target.insert(self.reach(self.id(to)?)?);
+            let to = target.insert(self.reach_names(to)?);
             to_wcc.before = Some(to.stat.attributes().wcc());
             let renamed = operations::check_search(caller, &to.stat.attributes())
                 .and_then(|()| self.rename_in(caller, (from, old), (to, new)));
@@ -424,7 +450,7 @@ impl Store for DirectoryStore {
         });
         let wcc = (wcc, to_wcc);
         let Some(to) = target else { return Changed { result, wcc } };
-        let result = result.and_then(|()| self.stable.names(&to.fd, &self.root).map_err(|error| status_of(&error)));
+        let result = result.and_then(|()| self.sync_names(to));
         Changed { result, wcc }
     }
 

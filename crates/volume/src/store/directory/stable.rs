@@ -25,6 +25,10 @@ impl Stable {
         Self { is_async, failures: 0.into() }
     }
 
+    pub(super) fn is_async(&self) -> bool {
+        self.is_async
+    }
+
     pub(super) fn failures(&self) -> u64 {
         self.failures.load(SeqCst)
     }
@@ -59,13 +63,18 @@ impl Stable {
             return Ok(());
         }
         self.noted(match sys::reopen_directory(directory) {
-            Ok(directory) => sync_all(&File::from(directory)),
+            Ok(directory) => return self.open_names(directory),
             // This process may change the directory, but not read it.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 sys::reopen_directory(root).and_then(|root| sys::sync_file_system(&root))
             }
             Err(error) => Err(error),
         })
+    }
+
+    /// As [`Self::names`], of a directory that is open for reading.
+    pub(super) fn open_names(&self, directory: OwnedFd) -> io::Result<()> {
+        self.noted(sync_all(&File::from(directory)))
     }
 
     fn noted(&self, synced: io::Result<()>) -> io::Result<()> {

@@ -27,7 +27,7 @@ impl DirectoryStore {
         change: impl FnOnce(&Reached) -> Result<R, nfsstat3>,
     ) -> Changed<R> {
         let names = self.namespace();
-        let directory = match self.id(directory).and_then(|id| self.reach(id)) {
+        let directory = match self.reach_names(directory) {
             Ok(directory) => directory,
             Err(status) => return Changed::refused(status),
         };
@@ -35,10 +35,7 @@ impl DirectoryStore {
         let changed = operations::check_search(caller, &before).and_then(|()| change(&directory));
         let wcc = wcc_data { before: Some(before.wcc()), after: directory.attributes() };
         drop(names);
-        let result = changed.and_then(|changed| {
-            self.stable.names(&directory.fd, &self.root).map_err(|error| status_of(&error))?;
-            Ok(changed)
-        });
+        let result = changed.and_then(|changed| self.sync_names(directory).map(|()| changed));
         Changed { result, wcc }
     }
 
@@ -143,7 +140,7 @@ impl DirectoryStore {
 
     /// As [`Self::finish_make`], for a regular file. It stays open, so that its owner can write it whatever its mode.
     fn finish_file(&self, made: Reached, new: &sattr3) -> Result<Stat, nfsstat3> {
-        let id = made.stat.id;
+        let (id, mode) = (made.stat.id, made.stat.attributes().mode);
         if let Some(size) = new.size {
             check_end(size, 0)?;
             self.inodes.count(id, size)?;
@@ -153,8 +150,8 @@ impl DirectoryStore {
             if let Some(size) = new.size.filter(|size| *size > 0) {
                 super::cut(&open, size)?;
             }
-            if let Some(mode) = new.mode {
-                sys::chmod(&open.file, mode & 0o7777)?;
+            if let Some(new) = new.mode.map(|new| new & 0o7777).filter(|new| *new != mode) {
+                sys::chmod(&open.file, new)?;
             }
             sys::set_times(&open.file, time(new.atime), time(new.mtime))?;
             self.stable.attributes(&open)
@@ -305,7 +302,8 @@ fn make_node(directory: &Reached, name: &CStr, what: &Creation<'_>) -> io::Resul
             sys::open_name(&directory.fd, name)?
         }
     };
-    let made = Reached { stat: sys::stat(&fd)?, fd };
+    let is_open = matches!(what, Creation::File(_));
+    let made = Reached { stat: sys::stat(&fd)?, fd, is_open };
     #[cfg(test)]
     testing::note(|| Event::Make {
         directory: directory.inode(),

@@ -305,11 +305,15 @@ impl Store for MemoryStore {
     }
 
     fn create(&self, caller: &Caller, directory: &[u8], name: &[u8], what: Creation<'_>) -> Changed<Named> {
-        self.change(caller, directory, |free_slots, parent| self.create_in(free_slots, caller, parent, name, what))
+        self.change(caller, (directory, name), |free_slots, parent| {
+            self.create_in(free_slots, caller, parent, name, what)
+        })
     }
 
     fn remove(&self, caller: &Caller, directory: &[u8], name: &[u8], what: Removal) -> Changed {
-        self.change(caller, directory, |free_slots, parent| self.remove_from(free_slots, caller, parent, name, what))
+        self.change(caller, (directory, name), |free_slots, parent| {
+            self.remove_from(free_slots, caller, parent, name, what)
+        })
     }
 
     fn rename(
@@ -319,19 +323,18 @@ impl Store for MemoryStore {
         (to, new): (&[u8], &[u8]),
     ) -> Changed<(), (wcc_data, wcc_data)> {
         let mut target = wcc_data::default();
-        let Changed { result, wcc } = self.change(caller, from, |free_slots, from| {
-            let to_parent = self.parent(to)?;
-            target.before = Some(to_parent.attributes.wcc());
-            let renamed = operations::check_search(caller, &to_parent.attributes)
-                .and_then(|()| self.rename_in(free_slots, caller, (from, old), (&to_parent, new)));
-            target.after = self.getattr(to).ok();
+        let Changed { result, wcc } = self.change(caller, (from, old), |free_slots, from| {
+            let mut to = self.parent(to, new)?;
+            let renamed = operations::check_search(caller, &to.attributes)
+                .and_then(|()| self.rename_in(free_slots, caller, (from, old), (&mut to, new)));
+            target = to.wcc();
             renamed
         });
         Changed { result, wcc: (wcc, target) }
     }
 
     fn link(&self, caller: &Caller, file: &[u8], directory: &[u8], name: &[u8]) -> Changed {
-        self.change(caller, directory, |_, parent| self.link_in(caller, parent, name, file))
+        self.change(caller, (directory, name), |_, parent| self.link_in(caller, parent, name, file))
     }
 
     fn readdir(

@@ -9,50 +9,80 @@ use super::directory::{Directory, Link};
 use super::node::{Body, Node};
 use super::slots::{FreeSlots, ROOT};
 use crate::store::access::{self, Caller};
-use crate::store::contract::{Changed, Creation, DEPTH_MAX, LINKS_MAX, NAME_BYTES, Named, Removal, Store};
+use crate::store::contract::{Changed, Creation, DEPTH_MAX, LINKS_MAX, NAME_BYTES, Named, Removal};
 use crate::store::names::{SYMLINK_BYTES_MAX, check_name, check_removable, is_dots};
 use crate::store::operations;
 
-/// A directory in which names change, with its attributes before.
+/// A directory in which a name changes.
 pub(super) struct Parent {
     link: Link,
+    /// The node that has the name.
+    found: Option<Link>,
+    /// Attributes before the change.
     pub(super) attributes: fattr3,
+    /// Attributes by now.
+    after: fattr3,
+}
+
+impl Parent {
+    pub(super) fn wcc(&self) -> wcc_data {
+        wcc_data { before: Some(self.attributes.wcc()), after: Some(self.after) }
+    }
+
+    fn found(&self) -> Result<Link, nfsstat3> {
+        self.found.ok_or(nfsstat3::NFS3ERR_NOENT)
+    }
 }
 
 impl MemoryStore {
-    /// Changes names in one directory, in which the caller may look them up, and records its attributes before and after.
+    /// Changes a name in a directory, in which the caller may look it up, and records the attributes before and after.
     pub(super) fn change<R>(
         &self,
         caller: &Caller,
-        directory: &[u8],
-        change: impl FnOnce(&mut FreeSlots, &Parent) -> Result<R, nfsstat3>,
+        (directory, name): (&[u8], &[u8]),
+        change: impl FnOnce(&mut FreeSlots, &mut Parent) -> Result<R, nfsstat3>,
     ) -> Changed<R> {
         let mut free_slots = self.namespace();
-        let parent = match self.parent(directory) {
+        let mut parent = match self.parent(directory, name) {
             Ok(parent) => parent,
             Err(status) => return Changed::refused(status),
         };
         let result = operations::check_search(caller, &parent.attributes);
-        let result = result.and_then(|()| change(&mut free_slots, &parent));
-        Changed { result, wcc: wcc_data { before: Some(parent.attributes.wcc()), after: self.getattr(directory).ok() } }
+        let result = result.and_then(|()| change(&mut free_slots, &mut parent));
+        Changed { result, wcc: parent.wcc() }
     }
 
-    /// The directory of a handle.
-    pub(super) fn parent(&self, directory: &[u8]) -> Result<Parent, nfsstat3> {
+    /// The directory of a handle, and its node of a name.
+    pub(super) fn parent(&self, directory: &[u8], name: &[u8]) -> Result<Parent, nfsstat3> {
         self.view(directory, |link, node| {
-            Ok(Parent { link, attributes: self.attributes(link.index, link.stamp, node) })
+            let attributes = self.attributes(link.index, link.stamp, node);
+            let found = node.directory().ok().and_then(|directory| directory.get(name));
+            Ok(Parent { link, found, attributes, after: attributes })
         })
+    }
+
+    /// Changes the names of a directory, and notes its attributes.
+    fn change_names(&self, parent: &mut Parent, change: impl FnOnce(&mut Directory, &mut u32)) -> Result<(), nfsstat3> {
+        let Link { index, stamp } = parent.link;
+        parent.after = self.node_mut(parent.link, |node| {
+            let mut nlink = node.nlink;
+            change(node.directory_mut()?, &mut nlink);
+            node.nlink = nlink;
+            node.touch();
+            Ok(self.attributes(index, stamp, node))
+        })?;
+        Ok(())
     }
 
     pub(super) fn create_in(
         &self,
         free_slots: &mut FreeSlots,
         caller: &Caller,
-        parent: &Parent,
+        parent: &mut Parent,
         name: &[u8],
         what: Creation<'_>,
     ) -> Result<Named, nfsstat3> {
-        let existing = if is_dots(name) { Some(parent.link) } else { self.find(parent, name).ok() };
+        let existing = if is_dots(name) { Some(parent.link) } else { parent.found };
         let found = existing.map(|link| self.named(link)).transpose()?;
         let attributes = found.as_ref().map(|found| &found.attributes);
         operations::check_creation(caller, &parent.attributes, attributes, &what)?;
@@ -65,7 +95,8 @@ impl MemoryStore {
                 if let Creation::Directory(_) = what {
                     self.check_not_within(None, parent.link)?;
                 }
-                self.add(free_slots, parent, name, self.new_node(&what, owner, parent.link)?)
+                let node = self.new_node(&what, owner, parent.link)?;
+                self.add(free_slots, parent, name, node)
             }
         }
     }
@@ -114,7 +145,7 @@ impl MemoryStore {
     }
 
     /// Puts a new node into a slot and under a name.
-    fn add(&self, free_slots: &mut FreeSlots, directory: &Parent, name: &[u8], node: Node) -> Result<Named, nfsstat3> {
+    fn add(&self, free_slots: &mut FreeSlots, parent: &mut Parent, name: &[u8], node: Node) -> Result<Named, nfsstat3> {
         let bytes = NAME_BYTES + node.target_bytes();
         self.data.budget.take(bytes)?;
         let is_directory = node.file_type == ftype3::NF3DIR;
@@ -125,11 +156,9 @@ impl MemoryStore {
         let link = self.link(index, generation);
         let made = Named { handle: self.handle(link), attributes: self.attributes(index, link.stamp, &node) };
         self.put(link, node);
-        self.node_mut(directory.link, |parent| {
-            parent.directory_mut()?.insert(name, link);
-            parent.nlink += u32::from(is_directory);
-            parent.touch();
-            Ok(())
+        self.change_names(parent, |names, nlink| {
+            names.insert(name, link);
+            *nlink += u32::from(is_directory);
         })?;
         Ok(made)
     }
@@ -138,25 +167,20 @@ impl MemoryStore {
         &self,
         free_slots: &mut FreeSlots,
         caller: &Caller,
-        parent: &Parent,
+        parent: &mut Parent,
         name: &[u8],
         what: Removal,
     ) -> Result<(), nfsstat3> {
-        let link = self.removable(caller, parent, name)?;
-        let file_type = self.node(link, |node| Ok(node.file_type))?;
-        let is_directory = what.is_directory(file_type);
-        self.check_replaced(link, is_directory)?;
-        self.take_name(parent.link, name, is_directory)?;
+        check_removable(name)?;
+        let link = parent.found()?;
+        let is_directory = self.node(link, |node| {
+            let attributes = self.attributes(link.index, link.stamp, node);
+            access::check_removal(caller, &parent.attributes, &attributes)?;
+            check_replaced(node, what.is_directory(attributes.file_type))
+        })?;
+        self.take_name(parent, name, is_directory)?;
         self.unlink(free_slots, link);
         Ok(())
-    }
-
-    /// The node of a name that the caller may remove.
-    fn removable(&self, caller: &Caller, parent: &Parent, name: &[u8]) -> Result<Link, nfsstat3> {
-        check_removable(name)?;
-        let link = self.find(parent, name)?;
-        access::check_removal(caller, &parent.attributes, &self.named(link)?.attributes)?;
-        Ok(link)
     }
 
     /// Moves a name between directories, both of which exist.
@@ -164,13 +188,12 @@ impl MemoryStore {
         &self,
         free_slots: &mut FreeSlots,
         caller: &Caller,
-        (from, old): (&Parent, &[u8]),
-        (to, new): (&Parent, &[u8]),
+        (from, old): (&mut Parent, &[u8]),
+        (to, new): (&mut Parent, &[u8]),
     ) -> Result<(), nfsstat3> {
         check_removable(old)?;
         check_removable(new)?;
-        let moved = self.find(from, old)?;
-        let replaced = self.find(to, new).ok();
+        let (moved, replaced) = (from.found()?, to.found);
         let is_directory = self.check_rename(caller, (from, moved), (to, replaced))?;
         if replaced == Some(moved) {
             return Ok(());
@@ -178,16 +201,18 @@ impl MemoryStore {
         if is_directory {
             self.check_not_within(Some(moved), to.link)?;
         }
-        let directory_replaced = replaced.map_or(Ok(false), |link| self.check_replaced(link, is_directory))?;
+        let check = |link| self.node(link, |node| check_replaced(node, is_directory));
+        let directory_replaced = replaced.map_or(Ok(false), check)?;
         // The new name first: at no moment does the file have no name at all.
-        self.node_mut(to.link, |node| {
-            node.directory_mut()?.insert(new, moved);
-            node.nlink += u32::from(is_directory);
-            node.nlink -= u32::from(directory_replaced);
-            node.touch();
-            Ok(())
+        self.change_names(to, |names, nlink| {
+            names.insert(new, moved);
+            *nlink += u32::from(is_directory);
+            *nlink -= u32::from(directory_replaced);
         })?;
-        self.take_name(from.link, old, is_directory)?;
+        self.take_name(from, old, is_directory)?;
+        if to.link == from.link {
+            to.after = from.after;
+        }
         self.set_parent(moved, to.link)?;
         if let Some(link) = replaced {
             self.unlink(free_slots, link);
@@ -219,7 +244,13 @@ impl MemoryStore {
         })
     }
 
-    pub(super) fn link_in(&self, caller: &Caller, parent: &Parent, name: &[u8], file: &[u8]) -> Result<(), nfsstat3> {
+    pub(super) fn link_in(
+        &self,
+        caller: &Caller,
+        parent: &mut Parent,
+        name: &[u8],
+        file: &[u8],
+    ) -> Result<(), nfsstat3> {
         operations::check_addition(caller, &parent.attributes)?;
         check_name(name)?;
         let link = self.view(file, |own, node| match node.file_type {
@@ -227,7 +258,7 @@ impl MemoryStore {
             _ if node.nlink >= LINKS_MAX => Err(nfsstat3::NFS3ERR_MLINK),
             _ => Ok(own),
         })?;
-        if is_dots(name) || self.find(parent, name).is_ok() {
+        if is_dots(name) || parent.found.is_some() {
             return Err(nfsstat3::NFS3ERR_EXIST);
         }
         self.data.budget.take(NAME_BYTES)?;
@@ -236,22 +267,7 @@ impl MemoryStore {
             node.touch_ctime();
             Ok(())
         })?;
-        self.node_mut(parent.link, |node| {
-            node.directory_mut()?.insert(name, link);
-            node.touch();
-            Ok(())
-        })
-    }
-
-    /// Checks that a name may be replaced by a node of this kind, and returns whether it is a directory.
-    fn check_replaced(&self, replaced: Link, by_directory: bool) -> Result<bool, nfsstat3> {
-        self.node(replaced, |node| match (&node.body, by_directory) {
-            (Body::Directory(_), false) => Err(nfsstat3::NFS3ERR_ISDIR),
-            (Body::Directory(old), true) if !old.is_empty() => Err(nfsstat3::NFS3ERR_NOTEMPTY),
-            (Body::Directory(_), true) => Ok(true),
-            (_, true) => Err(nfsstat3::NFS3ERR_NOTDIR),
-            (_, false) => Ok(false),
-        })
+        self.change_names(parent, |names, _| names.insert(name, link))
     }
 
     /// Checks that a directory, which is new or moved, does not go into itself, nor too deep.
@@ -268,12 +284,10 @@ impl MemoryStore {
     }
 
     /// Takes a name out of a directory.
-    fn take_name(&self, directory: Link, name: &[u8], is_directory: bool) -> Result<(), nfsstat3> {
-        self.node_mut(directory, |node| {
-            node.directory_mut()?.remove(name);
-            node.nlink -= u32::from(is_directory);
-            node.touch();
-            Ok(())
+    fn take_name(&self, parent: &mut Parent, name: &[u8], is_directory: bool) -> Result<(), nfsstat3> {
+        self.change_names(parent, |names, nlink| {
+            names.remove(name);
+            *nlink -= u32::from(is_directory);
         })
     }
 
@@ -297,11 +311,6 @@ impl MemoryStore {
         free_slots.give_back(index);
     }
 
-    /// The node that a directory has under a name.
-    fn find(&self, directory: &Parent, name: &[u8]) -> Result<Link, nfsstat3> {
-        self.node(directory.link, |node| node.directory()?.get(name).ok_or(nfsstat3::NFS3ERR_NOENT))
-    }
-
     /// Reads a node that the namespace lock keeps alive.
     fn node<R>(&self, link: Link, read: impl FnOnce(&Node) -> Result<R, nfsstat3>) -> Result<R, nfsstat3> {
         let held = self.slots.get(link.index).ok_or(nfsstat3::NFS3ERR_STALE)?.read();
@@ -312,6 +321,17 @@ impl MemoryStore {
     fn node_mut<R>(&self, link: Link, change: impl FnOnce(&mut Node) -> Result<R, nfsstat3>) -> Result<R, nfsstat3> {
         let mut held = self.slots.get(link.index).ok_or(nfsstat3::NFS3ERR_STALE)?.write();
         change(held.node.as_mut().ok_or(nfsstat3::NFS3ERR_STALE)?)
+    }
+}
+
+/// Checks that a name of a node may be taken by one of this kind, or removed as one, and returns whether it is a directory.
+fn check_replaced(node: &Node, by_directory: bool) -> Result<bool, nfsstat3> {
+    match (&node.body, by_directory) {
+        (Body::Directory(_), false) => Err(nfsstat3::NFS3ERR_ISDIR),
+        (Body::Directory(old), true) if !old.is_empty() => Err(nfsstat3::NFS3ERR_NOTEMPTY),
+        (Body::Directory(_), true) => Ok(true),
+        (_, true) => Err(nfsstat3::NFS3ERR_NOTDIR),
+        (_, false) => Ok(false),
     }
 }
 
