@@ -1,4 +1,4 @@
-//! READDIR and READDIRPLUS (RFC 1813 §3.3.16, §3.3.17): as many entries as fit into the size that the client asked for.
+//! READDIR and READDIRPLUS (RFC 1813 §3.3.16, §3.3.17): as many entries as fit into the size of the reply that the client allows.
 #![allow(clippy::wildcard_imports)] // the whole protocol is spoken here
 
 use iocurve_wire::nfs3::*;

@@ -91,7 +91,7 @@ pub(crate) trait Store {
     /// Gives a file one more name.
     fn link(&self, caller: &Caller, file: &[u8], directory: &[u8], name: &[u8]) -> Changed;
 
-    /// Lists the names that `range` asks for: calls `visit` with each until it returns `false`, since it has no room for that name.
+    /// Lists the names of a range: calls `visit` with each until it returns `false`, since it has no room for that name.
     fn readdir(
         &self,
         caller: &Caller,
@@ -242,7 +242,7 @@ pub(crate) struct Entry<'n> {
     pub(crate) cookie: u64,
     /// Handle, unless the file has just been removed.
     pub(crate) handle: Option<nfs_fh3>,
-    /// If they are asked for, and the file has not just been removed.
+    /// If the range says so, and the file has not just been removed.
     pub(crate) attributes: Option<fattr3>,
 }
 

@@ -106,7 +106,7 @@ fn list_in(
     Ok((cookieverf, listed.end))
 }
 
-/// Adds an entry with the attributes that are asked for, if it has room.
+/// Adds an entry with the requested attributes, if it has room.
 fn add(page: &mut Page, asked: &bitmap4, (cookie, name, described, served): Shown<'_, '_>) -> bool {
     let described = described.map(|described| described.with_space(served, asked));
     let vanished = asked.contains(FATTR4_RDATTR_ERROR).then_some(nfsstat4::NFS4ERR_NOENT);
