@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import altair
 import pytest
 import vl_convert
 from msgspec.structs import replace
@@ -21,7 +22,7 @@ from iocurve.report import charts
 from iocurve.report import page as report
 from iocurve.report.charts.curves import latency_axis
 from iocurve.report.conditions import Folded, conditions
-from iocurve.report.figures import figures
+from iocurve.report.figures import explored, figures
 from iocurve.report.table import Nanoseconds, Table, bold, code
 from iocurve.result.document import FamilyComparison, FamilyFacts, Point, Result, ScenarioFacts, TargetFacts
 from test_headlines import disks, knee
@@ -276,6 +277,26 @@ def test_many_points_of_jobs_have_a_table_with_their_names() -> None:
     assert by_job.table.columns[:3] == ("point", "job", "kind")
     assert [row[0] for row in by_job.table.rows] == ["rd0", "rd1"] * 3 + ["rd0"]
     assert [len(figure.charts) for figure in figures(read(jobs(25)))] == [0, 0]
+
+
+def test_more_points_without_axes_than_a_page_has_room_for_share_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = jobs(5)
+    points = [point.replace(family=f"job {number}") for number, point in enumerate(result.points)]
+    result = result.replace(points=(*points, *singles().points))
+    assert len([figure for figure in figures(read(result)) if figure.is_folded]) == len(result.points)
+    monkeypatch.setattr("iocurve.report.figures.OVER_TIME_MAX", len(result.points) - 1)
+    *_, table = figures(read(result))
+    assert (table.charts, len({row[0] for row in table.table.rows})) == ((), len({one.name for one in result.points}))
+
+
+@pytest.mark.parametrize("result", [synthetic.envelope(), synthetic.fio_run(), knee(), disks()], ids=lambda one: one.kind)
+def test_charts_are_in_the_language_of_vega_lite(result: Result) -> None:
+    reading = read(result)
+    for figure in (*figures(reading), *explored(reading)):
+        for chart in figure.charts:
+            # Vega takes this setting, which the schema lacks.
+            legend = {name: value for name, value in chart["config"]["legend"].items() if name != "layout"}
+            altair.Chart.from_dict(chart | {"config": chart["config"] | {"legend": legend}})
 
 
 def test_folded_charts_are_drawn_when_they_are_opened(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from iocurve.result.document import Point, SearchFacts
 
 def figures(reading: Reading) -> list[ReportFigure]:
     """The loads side by side, the figures of each family, then those that compare families; folded ones last."""
-    of_families = [figure for family in reading.families for figure in family_figures(family, reading)]
+    of_families = _family_figures(reading)
     return [
         *comparisons.beside_each_other(reading),
         *search_figures(reading),
@@ -43,6 +43,22 @@ def figures(reading: Reading) -> list[ReportFigure]:
         *shared(reading),
         *(figure for figure in of_families if figure.is_folded),
     ]
+
+
+OVER_TIME_MAX = 48
+"""Of more points without axes one table has them all: charts of each over time would fill most of a large page."""
+
+
+def _family_figures(reading: Reading) -> list[ReportFigure]:
+    """The figures of each family; of many points without axes one figure."""
+    families = reading.families
+    single = [family for family in families if not family.is_measured_along_axes]
+    members = tuple(member for family in single for member in family.members)
+    if len(members) <= OVER_TIME_MAX:
+        return [figure for family in families for figure in family_figures(family, reading)]
+    along = [family for family in families if family.is_measured_along_axes]
+    of_along = [figure for family in along for figure in family_figures(family, reading)]
+    return [*of_along, loads.by_job(PointFamily("", members))]
 
 
 def family_figures(family: PointFamily, reading: Reading) -> list[ReportFigure]:

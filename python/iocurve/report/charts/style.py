@@ -12,10 +12,14 @@ from typing import Any
 
 import altair as alt
 import msgspec
+from altair.utils import schemapi
 from msgspec.structs import replace
 
 from iocurve.foundation.units import MB, MIB, format_number
 from iocurve.result.document import TargetFacts
+
+# Else each mark is compared with the schema when it is made, and again in each chart that has it.
+schemapi.disable_debug_mode()
 
 Chart = dict[str, Any]
 """A Vega-Lite specification."""
@@ -97,7 +101,7 @@ def finished(
             columnPadding=18,
         )
     )
-    specification: Chart = styled.to_dict()
+    specification: Chart = styled.to_dict(validate=False)
     if description:
         specification["description"] = description
     # Legends side by side would not fit a narrow page, so they go above each other. Altair refuses this setting: the
