@@ -289,7 +289,9 @@ def test_more_points_without_axes_than_a_page_has_room_for_share_a_table(monkeyp
     assert (table.charts, len({row[0] for row in table.table.rows})) == ((), len({one.name for one in result.points}))
 
 
-@pytest.mark.parametrize("result", [synthetic.envelope(), synthetic.fio_run(), knee(), disks()], ids=lambda one: one.kind)
+@pytest.mark.parametrize(
+    "result", [synthetic.envelope(), synthetic.fio_run(), knee(), disks()], ids=lambda one: one.kind
+)
 def test_charts_are_in_the_language_of_vega_lite(result: Result) -> None:
     reading = read(result)
     for figure in (*figures(reading), *explored(reading)):

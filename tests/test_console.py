@@ -25,7 +25,7 @@ from rich.console import Console
 from data import synthetic
 from goldens import matches
 from iocurve.analysis import read
-from iocurve.engine.outcome import IntervalKind, Live, LiveClient
+from iocurve.engine.outcome import IntervalKind, Live, LiveClient, LiveTotals
 from iocurve.foundation.errors import TargetError
 from iocurve.foundation.units import MIB, SECOND_NS
 from iocurve.report.live import TerminalView, bars
@@ -290,12 +290,14 @@ def test_keys_choose_what_is_shown_and_pause_it() -> None:
     view, out = full_view(clock)
     view._press("l")
     assert "read                 mean   100 µs   max     1 ns   3 in flight" in on_screen(view, out)
+    view._press("j")
+    assert "All load is of one job." in on_screen(view, out)
     view._press("c")
     assert "This machine is the only client." in on_screen(view, out)
     view._press("p")
-    assert on_screen(view, out)[-1].strip() == "r rate · l latency · c clients · p go on · q end"
+    assert on_screen(view, out)[-1].strip() == "r rate · l latency · j jobs · c clients · p go on · q end"
     view._press("p")
-    assert on_screen(view, out)[-1].strip() == "r rate · l latency · c clients · p pause · q end"
+    assert on_screen(view, out)[-1].strip() == "r rate · l latency · j jobs · c clients · p pause · q end"
 
 
 def test_the_key_q_ends_the_run_once() -> None:
@@ -444,6 +446,34 @@ def test_a_file_gets_the_output_while_the_terminal_shows_the_view(tmp_path: Path
 
 def test_the_live_view_has_a_row_for_each_of_a_few_clients() -> None:
     matches("console/the_live_view_has_a_row_for_each_of_a_few", live_lines(clients(3))[1:])
+
+
+def test_several_jobs_have_rows_also_together_with_clients() -> None:
+    parts = {
+        name: LiveTotals(operations=count, bytes=count * 4096, errors=0) for name, count in (("db", 9), ("log", 4))
+    }
+    lines = live_lines(clients(2).replace(jobs=parts))[4:]
+    assert [line.split()[0] for line in lines] == ["db", "log", "vm0", "vm1"]
+    assert len(live_lines(clients(40).replace(jobs=parts), height=12)) == 10, "the view fits a low terminal"
+    view, out = full_view(Clock())
+    view._live = running(SECOND_NS, 59_000).replace(jobs=parts)
+    view._press("j")
+    assert "db                        9 IOPS       0.0 MiB/s" in on_screen(view, out)
+
+
+def test_the_limit_that_is_closest_is_named() -> None:
+    caps = (
+        Cap(scope="volume", quantity="iops", value=100_000),
+        Cap(scope="client", quantity="bytes_per_s", kind="read", value=64 * MIB),
+        Cap(scope="connection", quantity="requests", value=1),
+    )
+    view, _ = full_view(Clock(), caps=caps)
+    view._live = running(SECOND_NS, 59_000).replace(clients=clients(10).clients)
+    assert view.approached() == "59 % of the target's IOPS limit"
+    view._live = running(SECOND_NS, 59_000).replace(clients=clients(4).clients)
+    assert view.approached() == "90 % of the target's limit on read bandwidth of a client"
+    view._used = 0.97
+    assert view.approached() == "97 % of this machine's processors"
 
 
 def test_of_many_clients_the_lost_and_the_slowest_are_shown_and_the_rest_counted() -> None:

@@ -456,6 +456,26 @@ def test_the_layout_of_all_clients_is_one_sum(monkeypatch: pytest.MonkeyPatch) -
     assert (8 + 5, 24) in seen, "one is done, and two has reported five of its bytes"
 
 
+def test_the_view_has_the_jobs_of_all_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[set[str], int, int]] = []
+    show = LiveView.show
+
+    def note(view: LiveView, **changes: Any) -> None:
+        if "jobs" in changes:
+            done = [sum(one.operations for one in changes[name].values()) for name in ("jobs", "operations")]
+            seen.append((set(changes["jobs"]), *done))
+        show(view, **changes)
+
+    monkeypatch.setattr(LiveView, "show", note)
+    (group,) = null_plan().groups
+    workers = tuple(worker.replace(job=job) for worker in group.workers for job in ("db", "log"))
+    with group_of([LocalLink("one"), LocalLink("two")]) as machines:
+        plan = null_plan().replace(groups=(group.replace(workers=workers),), interval_ns=100_000_000)
+        local.measure(replicated(plan, 2), machines=machines)
+    assert seen
+    assert all(names == {"db", "log"} and of_jobs == of_kinds for names, of_jobs, of_kinds in seen)
+
+
 class Waited(LocalLink):
     """A load client that waited for its server."""
 

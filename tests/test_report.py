@@ -15,6 +15,7 @@ from data import synthetic
 from data.browser import visit
 from goldens import cases, matches
 from iocurve.analysis import read
+from iocurve.cli.commands import run
 from iocurve.foundation.errors import ResultError, TargetError
 from iocurve.foundation.units import SECOND_NS
 from iocurve.report import article, charts
@@ -306,6 +307,36 @@ def test_charts_are_images(tmp_path: Path) -> None:
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in written[::2])
     assert all("<svg" in path.read_text()[:200] for path in written[1::2])
     assert written[0].name == "4-kib-random-iops-by-mix.png"
+
+
+def test_the_command_writes_images_to_directories_and_opens_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    synthetic.envelope().write(tmp_path / "result.json")
+    opened: list[str] = []
+
+    def note(url: str) -> bool:
+        opened.append(url)
+        return True
+
+    monkeypatch.setattr("webbrowser.open", note)
+    words = ["report", str(tmp_path), "--png", str(tmp_path / "new/png"), "--svg", str(tmp_path / "svg"), "--open"]
+    assert run(words) == 0
+    paths = [Path(line) for line in capsys.readouterr().out.splitlines()]
+    assert [path.parent.name for path in paths[2:]] == ["png"] * 4 + ["svg"] * 4
+    assert all(path.is_file() for path in paths)
+    assert [path.stem for path in paths[2:6]] == [path.stem for path in paths[6:]]
+    # The width is at the start of the second part of a PNG.
+    assert all(int.from_bytes(path.read_bytes()[16:20]) > 2 * report.IMAGE_WIDTH for path in paths[2:6])
+    assert opened == [(tmp_path / "report.html").as_uri()]
+
+
+def test_a_machine_without_a_browser_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synthetic.fio_run().write(tmp_path / "result.json")
+    monkeypatch.setattr("webbrowser.open", lambda _: False)
+    with pytest.raises(ResultError, match="no browser opens"):
+        run(["report", str(tmp_path), "--open"])
+    assert (tmp_path / "report.html").is_file()
 
 
 def test_an_article_has_what_the_result_holds_and_how_to_measure_it_again(tmp_path: Path) -> None:

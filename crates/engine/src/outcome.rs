@@ -599,6 +599,9 @@ pub struct IntervalRecord {
     pub end_ns: Nanos,
     /// By kind, with histograms.
     pub operations: BTreeMap<String, KindOutcome>,
+    /// By the name of the job.
+    #[serde(default)]
+    pub jobs: BTreeMap<String, LiveTotals>,
 }
 
 /// Live view of a run, over all workers.
@@ -619,6 +622,9 @@ pub struct Live {
     pub intervals: u64,
     /// That interval, merged over workers, by kind.
     pub operations: BTreeMap<String, IntervalKind>,
+    /// That interval, by the name of the job.
+    #[serde(default)]
+    pub jobs: BTreeMap<String, LiveTotals>,
     /// Totals of all intervals that workers have closed since the start of the run, ramps included, by kind.
     #[serde(default)]
     pub totals: BTreeMap<String, LiveTotals>,
@@ -630,7 +636,7 @@ pub struct Live {
     pub clients: Vec<LiveClient>,
 }
 
-/// Totals of one kind of operation in the live view.
+/// Totals of one kind of operation, or of one job, in the live view.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LiveTotals {

@@ -155,9 +155,10 @@ def unsure_text(course: Sequence[SeriesInterval]) -> str:
     rates = [one.iops for one in course]
     if len(rates) < VALUES_MIN or any(map(math.isnan, rates)):
         return ""
-    interval, missing = mean_interval(rates, 1 - CONFIDENCE), values_missing(rates)
+    interval = mean_interval(rates, 1 - CONFIDENCE)
     if interval.half_width <= IMPRECISE * fmean(rates):
         return ""
+    missing = values_missing(rates)
     more = f"measure for at least {math.ceil(missing * course[0].length_ns / SECOND_NS)} s more"
     if math.isinf(interval.half_width):
         return f"its rate has no stable mean in this time: {more}"

@@ -437,6 +437,17 @@ class Outcome(Struct):
     in pairs, the next 2,048 in fours, and so on."""
 
 
+class LiveTotals(Struct):
+    """Totals of one kind of operation, or of one job, in the live view."""
+
+    operations: int
+    """Completed operations."""
+    bytes: int
+    """Bytes they moved."""
+    errors: int
+    """Operations that failed."""
+
+
 class IntervalRecord(Struct):
     """An interval of a held run, merged over workers. Times are since the group's start."""
 
@@ -452,17 +463,8 @@ class IntervalRecord(Struct):
     """End, since the group's start."""
     operations: dict[str, KindOutcome]
     """By kind, with histograms."""
-
-
-class LiveTotals(Struct):
-    """Totals of one kind of operation in the live view."""
-
-    operations: int
-    """Completed operations."""
-    bytes: int
-    """Bytes they moved."""
-    errors: int
-    """Operations that failed."""
+    jobs: dict[str, LiveTotals] = {}
+    """By the name of the job."""
 
 
 class LiveClient(Struct):
@@ -495,6 +497,8 @@ class Live(Struct):
     """Number of the newest interval that all running workers have closed, from 1; 0 before the first."""
     operations: dict[str, IntervalKind]
     """That interval, merged over workers, by kind."""
+    jobs: dict[str, LiveTotals] = {}
+    """That interval, by the name of the job."""
     totals: dict[str, LiveTotals] = {}
     """Totals of all intervals that workers have closed since the start of the run, ramps included, by kind."""
     waiting: str | None = None

@@ -40,7 +40,12 @@ BAR_COLUMNS = 32
 CHART_ROWS_MIN = 5
 MESSAGE_BYTES = 400
 EIGHTHS = " ▁▂▃▄▅▆▇█"
-PAGES = {"r": ("rate", ("iops", "p99_ns")), "l": ("latency", ("p50_ns", "p99_ns")), "c": ("clients", ("iops",))}
+PAGES = {
+    "r": ("rate", ("iops", "p99_ns")),
+    "l": ("latency", ("p50_ns", "p99_ns")),
+    "j": ("jobs", ("iops",)),
+    "c": ("clients", ("iops",)),
+}
 """Pages of the screen by key: the name and the charts."""
 
 
@@ -231,9 +236,11 @@ class TerminalView(Progress):
         phase = Text(f"  {self.phase()}", no_wrap=True, overflow="ellipsis")
         rates = self.rates()
         # The view must fit the terminal: rich cuts off the last lines, or scrolls.
-        rows_max = min(CLIENTS_SHOWN + 1, self._console.height - len(rates) - OTHER_LINES)
-        clients = [Text(f"  {row}", no_wrap=True, overflow="ellipsis") for row in self.client_rows(max(2, rows_max))]
-        return Group(*self._overall(), name, phase, *(Text(f"  {line}") for line in rates), *clients)
+        free = self._console.height - len(rates) - OTHER_LINES
+        clients = self.client_rows(max(2, min(CLIENTS_SHOWN + 1, free)))
+        jobs = self.job_rows(min(CLIENTS_SHOWN + 1, free - len(clients))) if free - len(clients) > 1 else []
+        rows = [Text(f"  {row}", no_wrap=True, overflow="ellipsis") for row in (*jobs, *clients)]
+        return Group(*self._overall(), name, phase, *(Text(f"  {line}") for line in rates), *rows)
 
     def _overall(self) -> list[RenderableType]:
         """The position and the progress of the plan; nothing for the only point if its time is unknown."""
@@ -264,9 +271,11 @@ class TerminalView(Progress):
         ended = self._finished_lines(FINISHED_SHOWN) if rows >= ROWS_WITH_FINISHED else []
         free = rows - len(top) - len(bottom) - len(ended) - (1 if ended else 0)
         body = []
+        rows_max = max(2, free - CHART_ROWS_MIN)
         if title == "clients":
-            clients = self.client_rows(max(2, free - CHART_ROWS_MIN))
-            body = [Text(row) for row in clients or ["This machine is the only client."]]
+            body = [Text(row) for row in self.client_rows(rows_max) or ["This machine is the only client."]]
+        elif title == "jobs":
+            body = [Text(row) for row in self.job_rows(rows_max) or ["All load is of one job."]]
         elif title == "latency":
             body = [Text(line) for line in self.latencies()]
         body += self._charts(shown, columns, free - len(body))

@@ -15,7 +15,7 @@ from typing import TextIO
 import msgspec
 
 from iocurve.engine.derived import LARGE_BLOCK_BYTES
-from iocurve.engine.outcome import IntervalKind, Live, LiveClient
+from iocurve.engine.outcome import IntervalKind, Live
 from iocurve.foundation.units import (
     MIB,
     SECOND_NS,
@@ -30,7 +30,11 @@ from iocurve.result.caps import Cap
 from iocurve.result.summary import Summary
 
 CLIENTS_SHOWN = 12
-"""Most load clients with an own row in the live view."""
+"""Most jobs, and most load clients, with an own row in the live view."""
+PROCESSORS_FROM = 0.8
+"""Least use of the processors of this machine that is told as a limit."""
+_Part = tuple[str, str, int, int]
+"""A job or a client: its name and state, and the operations and bytes of its newest interval."""
 NAME_COLUMNS = 20
 """Width of names in the live view, whose lines then fit 80 columns."""
 POINT_COLUMNS = 26
@@ -143,7 +147,7 @@ class Progress(View):
         self._finished: list[tuple[str, str, str]] = []
         """Points that have ended and are not shown yet: position, line, and state."""
         self._meter: ProcessorMeter | None = None
-        self._sampled, self._sampled_ns, self._noise = 0.0, 0, ""
+        self._sampled, self._sampled_ns, self._noise, self._used = 0.0, 0, "", 0.0
         self._point: StartedPoint | None = None
         self._started = 0.0
         self._preparation: str | None = None
@@ -274,17 +278,31 @@ class Progress(View):
         ]
 
     def approached(self) -> str:
-        """The limit of the target that the newest interval is closest to: ``97 % of the throughput limit``."""
+        """The limit that the newest interval is closest to: ``97 % of the target's throughput limit``.
+
+        A limit of each client is compared with the mean of the clients, and the processors of this machine count, too.
+        """
         if (measured := self._measured()) is None or self._point is None:
             return ""
-        (live, interval_ns), most, text = measured, 0.0, ""
+        (live, interval_ns), most, text = measured, PROCESSORS_FROM, ""
+        if self._used >= most:
+            most, text = self._used, f"{100 * self._used:.0f} % of this machine's processors"
         for cap in self._point.caps:
             parts = [part for kind, part in live.operations.items() if cap.kind in ("any", kind)]
             done = sum(part.bytes if cap.quantity == "bytes_per_s" else part.operations for part in parts)
-            share = done * SECOND_NS / interval_ns / cap.value
-            if cap.scope == "volume" and cap.quantity != "requests" and share > most:
-                most, text = share, f"{100 * share:.0f} % of the target's {cap.text} limit"
+            each = max(1, len(live.clients)) if cap.scope == "client" else 1
+            share = done * SECOND_NS / interval_ns / cap.value / each
+            if cap.scope == "connection" or cap.quantity == "requests" or share <= (most if text else 0):
+                continue
+            named = f"target's {cap.text} limit" if cap.scope == "volume" else f"target's limit on {cap.text}"
+            most, text = share, f"{100 * share:.0f} % of the {named}"
         return text
+
+    def job_rows(self, rows_max: int = CLIENTS_SHOWN + 1) -> list[str]:
+        """The newest rates of each of several jobs, as those of clients."""
+        jobs = self._live.jobs if self._live else {}
+        parts = [(name, "running", part.operations, part.bytes) for name, part in jobs.items()]
+        return self._rows(parts if len(parts) > 1 else [], "jobs", rows_max)
 
     def client_rows(self, rows_max: int = CLIENTS_SHOWN + 1) -> list[str]:
         """The newest rates of each load client.
@@ -292,15 +310,19 @@ class Progress(View):
         Of more clients than there are rows, those that no longer run and then the slowest are shown, and a count of the
         rest with their mean.
         """
+        clients = self._live.clients if self._live else ()
+        parts = [(client.host, client.state, client.operations, client.bytes) for client in clients]
+        return self._rows(parts, "clients", rows_max)
+
+    def _rows(self, parts: Sequence[_Part], of: str, rows_max: int) -> list[str]:
         if (measured := self._measured()) is None:
             return []
-        live, interval_ns = measured
-        clients = live.clients
-        if len(clients) <= rows_max:
-            return [_client_row(client, interval_ns) for client in clients]
-        first = sorted(clients, key=lambda client: (client.state == "running", client.bytes, client.operations))
+        seconds = measured[1] / SECOND_NS
+        if len(parts) <= rows_max:
+            return [_part_row(part, seconds) for part in parts]
+        first = sorted(parts, key=lambda part: (part[1] == "running", part[3], part[2]))
         shown, rest = first[: rows_max - 1], first[rows_max - 1 :]
-        return [*(_client_row(client, interval_ns) for client in shown), _rest_row(rest, interval_ns)]
+        return [*(_part_row(part, seconds) for part in shown), _rest_row(rest, of, seconds)]
 
     def course(self, metric: str) -> list[float]:
         """Values of all kinds together in each interval so far: ``iops``, or the highest ``p50_ns`` or ``p99_ns``."""
@@ -321,6 +343,7 @@ class Progress(View):
             seconds = (now - self._sampled) * (os.cpu_count() or 1)
             others = max(0.0, use.used - use.steal - 100 * (own_ns - self._sampled_ns) / SECOND_NS / seconds)
             steal = f", the hypervisor {use.steal:.0f} %" if use.steal >= 1 else ""
+            self._used = use.used / 100
             self._noise = f"processors {use.used:.0f} % busy, other programs and local servers {others:.0f} %{steal}"
         self._sampled, self._sampled_ns = now, own_ns
         return self._noise
@@ -341,18 +364,17 @@ class Progress(View):
         return self._live, self._point.interval_ns
 
 
-def _client_row(client: LiveClient, interval_ns: int) -> str:
-    seconds = interval_ns / SECOND_NS
-    iops, mib_per_s = client.operations / seconds, client.bytes / seconds / MIB
-    row = _rates_row(client.host, iops, mib_per_s)
-    return row if client.state == "running" else f"{row}   {client.state}"
+def _part_row(part: _Part, seconds: float) -> str:
+    name, state, operations, size = part
+    row = _rates_row(name, operations / seconds, size / seconds / MIB)
+    return row if state == "running" else f"{row}   {state}"
 
 
-def _rest_row(clients: Sequence[LiveClient], interval_ns: int) -> str:
-    """The clients without an own row, with their mean rates."""
-    seconds = len(clients) * interval_ns / SECOND_NS
-    iops, size = sum(one.operations for one in clients) / seconds, sum(one.bytes for one in clients) / seconds
-    return f"{_rates_row(f'… {len(clients)} more clients', iops, size / MIB)} each"
+def _rest_row(parts: Sequence[_Part], of: str, seconds: float) -> str:
+    """The jobs or clients without a row, with their mean rates."""
+    whole = len(parts) * seconds
+    iops, size = sum(part[2] for part in parts) / whole, sum(part[3] for part in parts) / whole
+    return f"{_rates_row(f'… {len(parts)} more {of}', iops, size / MIB)} each"
 
 
 def _rates_row(name: str, iops: float, mib_per_s: float) -> str:

@@ -134,6 +134,7 @@ class ServedProgress(Progress):
             "rates": [*self.rates(), *self.latencies()],
             "approached": self.approached(),
             "charts": [chart for metric in METRICS if (chart := self.chart(metric))],
+            "jobs": self.job_rows(),
             "clients": self.client_rows(),
             "finished": [f"{position}  {line}{state}" for position, line, state in self._finished],
             "noise": self.noise(),

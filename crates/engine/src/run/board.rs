@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use iocurve_meter::{Clock, Nanos};
 
-use crate::outcome::{GroupInterval, IntervalOutcome, IntervalRecord, Live};
+use crate::outcome::{GroupInterval, IntervalOutcome, IntervalRecord, Live, LiveTotals};
 use crate::record::course::figures;
 use crate::record::{Course, Tally};
 use crate::stall::Stalls;
@@ -65,6 +65,7 @@ struct ClosedInterval {
     group: u32,
     interval: IntervalOutcome,
     kinds: BTreeMap<&'static str, Tally>,
+    jobs: BTreeMap<String, LiveTotals>,
 }
 
 #[derive(Debug)]
@@ -74,6 +75,21 @@ struct OpenInterval {
     start_ns: Nanos,
     end_ns: Nanos,
     kinds: BTreeMap<&'static str, Tally>,
+    jobs: BTreeMap<String, LiveTotals>,
+}
+
+impl LiveTotals {
+    fn add(&mut self, more: Self) {
+        self.operations += more.operations;
+        self.bytes += more.bytes;
+        self.errors += more.errors;
+    }
+}
+
+impl From<&Tally> for LiveTotals {
+    fn from(tally: &Tally) -> Self {
+        Self { operations: tally.operations, bytes: tally.bytes(), errors: tally.errors }
+    }
 }
 
 /// Adds the operations of a worker, or of a part of an interval, by kind.
@@ -101,6 +117,7 @@ impl Board {
             layout_bytes_total: 0,
             intervals: 0,
             operations: BTreeMap::new(),
+            jobs: BTreeMap::new(),
             totals: BTreeMap::new(),
             waiting: None,
             clients: Vec::new(),
@@ -183,25 +200,25 @@ impl Board {
         state.live.elapsed_ns = 0;
         state.live.intervals = 0;
         state.live.operations.clear();
+        state.live.jobs.clear();
     }
 
-    /// Adds the interval that a worker has closed. The live view shows it once all running workers have closed it.
-    pub(crate) fn publish(&self, names: &[&'static str], interval: &IntervalOutcome, tallies: &[Tally]) {
+    /// Adds the interval that a worker of `job` has closed. The live view shows it once all running workers have closed it.
+    pub(crate) fn publish(&self, job: &str, names: &[&'static str], interval: &IntervalOutcome, tallies: &[Tally]) {
         let mut state = self.lock();
         let running = state.running;
         for (name, tally) in names.iter().zip(tallies).filter(|(_, tally)| !tally.is_empty()) {
-            let total = state.live.totals.entry((*name).to_owned()).or_default();
-            total.operations += tally.operations;
-            total.bytes += tally.bytes();
-            total.errors += tally.errors;
+            state.live.totals.entry((*name).to_owned()).or_default().add(tally.into());
         }
         let key = (interval.index, !interval.ramp);
         let (start_ns, end_ns) = (interval.start_ns, interval.end_ns);
-        let opened = || OpenInterval { closed_by: 0, start_ns, end_ns, kinds: BTreeMap::new() };
+        let opened = || OpenInterval { closed_by: 0, start_ns, end_ns, kinds: BTreeMap::new(), jobs: BTreeMap::new() };
         let entry = state.open.entry(key).or_insert_with(opened);
         entry.closed_by += 1;
         (entry.start_ns, entry.end_ns) = (entry.start_ns.min(start_ns), entry.end_ns.max(end_ns));
         add(&mut entry.kinds, names.iter().copied().zip(tallies));
+        let of_job = entry.jobs.entry(job.to_owned()).or_default();
+        tallies.iter().for_each(|tally| of_job.add(tally.into()));
         // Workers with and without a ramp have closed the same time.
         let twin = (interval.index, interval.ramp);
         let closed_by = entry.closed_by;
@@ -215,7 +232,8 @@ impl Board {
         state.close_before(Some(keys[0]));
         let BoardState { live, open, course, held, .. } = &mut *state;
         let (mut both, mut operations) = (BTreeMap::new(), BTreeMap::new());
-        for (key, OpenInterval { start_ns, end_ns, kinds, .. }) in
+        live.jobs.clear();
+        for (key, OpenInterval { start_ns, end_ns, kinds, jobs, .. }) in
             keys.iter().filter_map(|key| Some((key, open.remove(key)?)))
         {
             let ramp = !key.1;
@@ -224,9 +242,12 @@ impl Board {
             if keys.len() > 1 {
                 add(&mut both, kinds.iter().map(|(name, tally)| (*name, tally)));
             }
+            for (job, totals) in &jobs {
+                live.jobs.entry(job.clone()).or_default().add(*totals);
+            }
             if let Some(held) = held {
                 let interval = IntervalOutcome { ramp, ..interval.clone() };
-                held.closed.push(ClosedInterval { group: live.group, interval, kinds });
+                held.closed.push(ClosedInterval { group: live.group, interval, kinds, jobs });
             }
         }
         if keys.len() > 1 {
@@ -293,6 +314,7 @@ impl Board {
             start_ns: closed.interval.start_ns,
             end_ns: closed.interval.end_ns,
             operations: closed.kinds.iter().map(|(name, tally)| ((*name).to_owned(), tally.outcome())).collect(),
+            jobs: closed.jobs,
         };
         closed.into_iter().map(record).collect()
     }
@@ -379,10 +401,14 @@ mod tests {
     }
 
     fn close(board: &Board, index: u64, ramp: bool, operations: u64) {
+        close_of("job", board, index, ramp, operations);
+    }
+
+    fn close_of(job: &str, board: &Board, index: u64, ramp: bool, operations: u64) {
         let (start_ns, end_ns) = (index * 1_000, (index + 1) * 1_000);
         let interval =
             IntervalOutcome { index, start_ns, end_ns, joined: 1, ramp, operations: IntervalKinds::default() };
-        board.publish(&["read"], &interval, &[tally_of(operations, 512, 10)]);
+        board.publish(job, &["read"], &interval, &[tally_of(operations, 512, 10)]);
     }
 
     #[test]
@@ -427,5 +453,25 @@ mod tests {
         let course: Vec<_> =
             board.take_course().iter().map(|one| (one.index, one.operations["read"].operations)).collect();
         assert_eq!(course, [(0, 7), (1, 8), (2, 16)]);
+    }
+
+    #[test]
+    fn each_of_several_jobs_has_its_operations_of_the_newest_interval() {
+        let board = Board::new(1_000, true);
+        board.phase("prepare", 0);
+        board.start(3, true, &[]);
+        close_of("db", &board, 0, false, 1);
+        close_of("db", &board, 0, true, 2);
+        close_of("log", &board, 0, false, 4);
+        let of = |jobs: &BTreeMap<String, LiveTotals>| {
+            jobs.iter().map(|(name, totals)| (name.clone(), totals.operations, totals.bytes)).collect::<Vec<_>>()
+        };
+        let (db, log) = (("db".to_owned(), 3, 1_536), ("log".to_owned(), 4, 2_048));
+        assert_eq!(of(&board.live().jobs), [db, log.clone()]);
+        let records: Vec<_> = board.take_records().iter().map(|one| of(&one.jobs)).collect();
+        assert_eq!(records, [vec![("db".to_owned(), 2, 1_024)], vec![("db".to_owned(), 1, 512), log]]);
+        board.start(1, false, &[]);
+        close_of("db", &board, 1, false, 8);
+        assert_eq!(of(&board.live().jobs), [("db".to_owned(), 8, 4_096)]);
     }
 }

@@ -91,7 +91,7 @@ fn prepare_and_run(
     };
     let names: Vec<&'static str> = worker.recorded_kinds().into_iter().map(OperationKind::name).collect();
     let mut publish = |interval: &IntervalOutcome, tallies: &[Tally]| {
-        board.publish(&names, interval, tallies);
+        board.publish(&worker.job, &names, interval, tallies);
         thread.closed.set(interval.index + 1);
         order.interval_closed(number, interval, tallies);
     };

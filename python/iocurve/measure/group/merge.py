@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
-from iocurve.engine.outcome import IntervalKind, IntervalRecord, Live, LiveTotals, Outcome, State, WorkerOutcome
+from iocurve.engine.outcome import (
+    IntervalKind,
+    IntervalRecord,
+    KindOutcome,
+    Live,
+    LiveTotals,
+    Outcome,
+    State,
+    WorkerOutcome,
+)
 from iocurve.foundation.errors import RunError
 from iocurve.measure.group.client import Ended, GroupClient, RunningClient
 from iocurve.result.course import group_intervals
 from iocurve.result.document import ClientOutcome
 from iocurve.result.summary import added, live_kind
+
+T = TypeVar("T")
 
 SHOW_S = 0.02
 """Time from a record to the live view that has it, so that many records make one view; ..."""
@@ -66,13 +77,14 @@ class LiveView:
         if closed is None:
             self.show(clients=clients)
             return
-        interval, operations = closed
+        interval, operations, jobs = closed
         self.show(
             phase="ramp" if interval.ramp else "run",
             group=interval.group,
             elapsed_ns=interval.end_ns,
             intervals=interval.index + 1,
             operations=operations,
+            jobs=jobs,
             totals=dict(self._merger.totals),
             clients=clients,
         )
@@ -90,11 +102,16 @@ class _Merger:
         """One more interval of a client."""
         self._open.setdefault((interval.group, interval.index, not interval.ramp), {})[client] = interval
         for kind, part in interval.operations.items():
-            parts = [part, *([self.totals[kind]] if kind in self.totals else [])]
-            self.totals[kind] = LiveTotals(**added(parts, LiveTotals.__struct_fields__))
+            parts: list[LiveTotals | KindOutcome] = [part, *([self.totals[kind]] if kind in self.totals else [])]
+            self.totals[kind] = _total(parts)
 
-    def closed(self, running: dict[int, int]) -> tuple[IntervalRecord, dict[str, IntervalKind]] | None:
-        """The newest closed interval, if it was not returned yet; ``running`` has each running client's group."""
+    def closed(
+        self, running: dict[int, int]
+    ) -> tuple[IntervalRecord, dict[str, IntervalKind], dict[str, LiveTotals]] | None:
+        """The newest closed interval, by kind and by job, if it was not returned yet.
+
+        ``running`` has each running client's group.
+        """
         complete = [
             key
             for key, found in self._open.items()
@@ -105,9 +122,22 @@ class _Merger:
         newest = max(complete)
         found = list(self._open[newest].values())
         self._open = {key: value for key, value in self._open.items() if key > newest}
-        names = sorted({name for one in found for name in one.operations})
-        parts = {name: [one.operations[name] for one in found if name in one.operations] for name in names}
-        return found[0], {name: live_kind(kinds) for name, kinds in parts.items()}
+        kinds = _parts_by_name([one.operations for one in found])
+        jobs = _parts_by_name([one.jobs for one in found])
+        return (
+            found[0],
+            {name: live_kind(parts) for name, parts in kinds.items()},
+            {name: _total(parts) for name, parts in jobs.items()},
+        )
+
+
+def _parts_by_name(of_clients: Sequence[Mapping[str, T]]) -> dict[str, list[T]]:
+    names = sorted({name for parts in of_clients for name in parts})
+    return {name: [parts[name] for parts in of_clients if name in parts] for name in names}
+
+
+def _total(parts: Sequence[LiveTotals | KindOutcome]) -> LiveTotals:
+    return LiveTotals(**added(parts, LiveTotals.__struct_fields__))
 
 
 def merged_outcome(clients: Sequence[GroupClient]) -> Outcome:
