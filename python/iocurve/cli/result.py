@@ -244,8 +244,8 @@ def rewrite_report(
     reading, directory = read(Result.read(source)), out or source.parent
     make_writable(directory)
     written = page.write(reading, directory)
-    beside: tuple[tuple[Path | None, page.ImageFormat], ...] = ((directory, "png"), (directory, "svg"))
-    for images_directory, form in (*(beside if images else ()), (png, "png"), (svg, "svg")):
+    with_page: tuple[tuple[Path | None, page.ImageFormat], ...] = ((directory, "png"), (directory, "svg"))
+    for images_directory, form in (*(with_page if images else ()), (png, "png"), (svg, "svg")):
         if images_directory:
             make_writable(images_directory)
             written += page.write_images(reading, images_directory, (form,))
