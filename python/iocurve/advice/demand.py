@@ -14,12 +14,12 @@ from msgspec import Meta
 from iocurve.foundation.errors import Diagnostic, DialectError, unknown
 from iocurve.foundation.structs import Struct
 from iocurve.foundation.units import MIB, format_bytes, format_latency, format_number
+from iocurve.model.links import Quantity
 from iocurve.result.caps import Kind
 from iocurve.targets import disk as published
 from iocurve.volume import profile as profiles
 from iocurve.volume.validation import InvalidDocument, validated
 
-Quantity = Literal["bytes_per_s", "iops", "in_flight"]
 _MIX = re.compile(r"(\d{1,3}):(\d{1,3})\Z")
 
 

@@ -8,9 +8,10 @@ from fractions import Fraction
 
 from iocurve.advice import facts
 from iocurve.advice.demand import Alternative, Demand, Impossible
-from iocurve.advice.links import LinkLimit, amount, binding, carries, volume_links
+from iocurve.advice.links import binding, carries
 from iocurve.foundation.errors import DialectError
 from iocurve.foundation.units import GIB, MIB, TIB, format_bytes, format_duration, format_latency, format_number
+from iocurve.model.links import LinkLimit, amount, volume_links
 from iocurve.volume import profile as profiles
 from iocurve.volume import profile_limits
 from iocurve.volume.limits import Limits
@@ -225,13 +226,13 @@ def _binds(links: list[LinkLimit], demand: Demand) -> str:
 
 
 def _percent(link: LinkLimit, demand: Demand) -> str:
-    return f"{format_number(float(link.use(demand)) * 100, 3)} %"
+    return f"{format_number(float(link.use(demand.of)) * 100, 3)} %"
 
 
 def _measured_notes(links: list[LinkLimit], demand: Demand) -> Iterator[str]:
     """Demands above what was ever measured, though no limit is published."""
     for link in links:
-        if not link.is_published and link.use(demand) > 1:
+        if not link.is_published and link.use(demand.of) > 1:
             what = link.name.removeprefix("volume's ")
             yield f"no page measured more {what} than {amount(link.quantity, link.capacity)}"
 
@@ -263,7 +264,7 @@ def _refused(name: str, profile: Profile, demand: Demand) -> Impossible:
     if iops and iops.settable:
         settings["iops"] = iops.settable.at_most
     link = binding(_links_at(name, largest, **settings), demand, published_only=True)
-    why = f"the largest has {link.text}" if link and link.use(demand) > 1 else "no size carries the load"
+    why = f"the largest has {link.text}" if link and link.use(demand.of) > 1 else "no size carries the load"
     return Impossible(name=name, why=why)
 
 

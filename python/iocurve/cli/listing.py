@@ -103,6 +103,13 @@ GROUPS = {
             "iocurve size --throughput 4500MiB/s --latency 1ms --bs 64k",
         ),
         Command(
+            "predict",
+            "predict:predict",
+            "Predict what a service level makes of a job, with its traps, without running it.",
+            "iocurve predict fio job.fio --profile anf-premium --quota 4TiB --latency 1ms",
+            takes="COMMAND...",
+        ),
+        Command(
             "prove",
             "prove:prove",
             "Measure whether a volume keeps what was promised; write a page for the supplier.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from iocurve.engine import plan as planned
 from iocurve.engine.derived import block_bytes_mean, block_text, order_text, pattern_text, payload_text
@@ -300,8 +300,8 @@ def _may_end_early(worker: planned.Worker) -> bool:
     return end.bytes is not None or end.operations is not None or worker.steady_state is not None
 
 
-def _layout(workers: Sequence[planned.Worker], machine: Machine) -> str:
-    """Bytes to write and to preallocate; for NFS an upper bound, because existing files are not known beforehand."""
+def layout_bytes(workers: Iterable[planned.Worker], length_of: Callable[[str], int]) -> tuple[int, int]:
+    """Bytes to write and to preallocate before a run; ``length_of`` gives the length of a file that may be there."""
     needs: dict[tuple[str, bool], tuple[int, bool]] = {}
     for worker, file in _laid_out(workers):
         is_anew = isinstance(worker.engine, planned.NfsEngine) or file.layout.startswith("recreate")
@@ -310,9 +310,15 @@ def _layout(workers: Sequence[planned.Worker], machine: Machine) -> str:
         needs[key] = max(end, file.offset_bytes + file.bytes), is_filled or file.layout in ("fill", "new", "recreate")
     totals = {True: 0, False: 0}
     for (path, is_anew), (end, is_filled) in needs.items():
-        totals[is_filled] += max(0, end - (0 if is_anew else machine.stat(path).bytes))
-    parts = [f"{format_bytes(totals[True])} to write"] if totals[True] else []
-    parts += [f"{format_bytes(totals[False])} to preallocate"] if totals[False] else []
+        totals[is_filled] += max(0, end - (0 if is_anew else length_of(path)))
+    return totals[True], totals[False]
+
+
+def _layout(workers: Sequence[planned.Worker], machine: Machine) -> str:
+    """Bytes to write and to preallocate; for NFS an upper bound, because existing files are not known beforehand."""
+    written, reserved = layout_bytes(workers, lambda path: machine.stat(path).bytes)
+    parts = [f"{format_bytes(written)} to write"] if written else []
+    parts += [f"{format_bytes(reserved)} to preallocate"] if reserved else []
     is_remote = any(isinstance(worker.engine, planned.NfsEngine) for worker, _ in _laid_out(workers))
     most = "at most " if is_remote else ""
     return most + " and ".join(parts) if parts else "nothing to do"

@@ -1,0 +1,506 @@
+"""The forward function of the model: what the limits of a target leave of a load (docs/predict.md).
+
+A closed load with N operations in flight reaches at most N / R, R being the latency of an idle target (Little), and no
+more than each limit allows. Parts of a load that share a limit have equal shares of it. Credits, and workers that end
+at different times, make the rates a path over time, which is followed from event to event.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from iocurve.engine.derived import block_bytes_mean
+from iocurve.engine.plan import (
+    AioEngine,
+    DiskPlan,
+    Group,
+    MetadataEngine,
+    MmapEngine,
+    NfsEngine,
+    NfsMetadataEngine,
+    NullEngine,
+    OperationPlan,
+    Rate,
+    SpaceEngine,
+    SyncEngine,
+    Worker,
+)
+from iocurve.foundation.structs import Struct
+from iocurve.foundation.units import SECOND_NS
+from iocurve.model.links import LinkLimit, client_links, disk_links, scope_links, speed_links, volume_links
+from iocurve.result.caps import Kind
+from iocurve.volume.limits import Limits
+
+STEPS_MAX = 10_000
+"""Most events of a path; each worker has a few, and so has each bucket of credits."""
+HORIZON_S = 3600.0
+"""Time for which a load without an end is followed."""
+KINDS = ("read", "write")
+IN_FLIGHT = "operations in flight ÷ latency"
+REQUESTED = "the requested rate"
+
+
+class Service(Struct):
+    """A target: a volume by its limits, with the machine and the mount that use it."""
+
+    name: str
+    """The profile, which says where its figures were published."""
+    limits: Limits = Limits()
+    vm: str | None = None
+    nconnect: int = 1
+    """TCP connections of a mount, which all jobs of a client share; a user-space client says its."""
+
+
+class KindRate(Struct):
+    """One kind of operation, over the measured window."""
+
+    kind: str
+    iops: float
+    bytes_per_s: float
+    latency_ns: float | None
+    """Mean latency; None where the target says nothing of its latency."""
+
+
+class Prediction(Struct):
+    """The figures of workers that start together."""
+
+    kinds: tuple[KindRate, ...]
+    iops: float
+    bytes_per_s: float
+    latency_ns: float | None
+    """Mean latency of all kinds."""
+    is_upper_bound: bool
+    """True if the rates are the most that limits allow: the latency is not known, so more in flight may be needed."""
+    binds: str
+    """The limit that holds back most of the operations; empty where none is known."""
+    binding: LinkLimit | None = None
+    """The same limit with its source; None where the load itself is the limit."""
+    in_flight: int
+    knee: float | None
+    """Operations in flight that reach the same rate; None where the latency is not known."""
+    requested_iops: float | None = None
+    """Under a rate: the operations per second that are due."""
+    seconds: float | None
+    """From the start to the end of the last worker; None without an end."""
+    ends_by: str
+    """``time``, ``size``, ``operations`` or empty."""
+    phases: tuple[tuple[float, float], ...] = ()
+    """Length in seconds and IOPS of each part of the path, in order."""
+    credits_s: float | None = None
+    """The time after which burst credits are used up; None where they last."""
+
+
+class Constraint(msgspec.Struct):
+    """One limit and the load on it: the sum of rate × use over all parts stays within the capacity."""
+
+    name: str
+    capacity: float
+    use: dict[int, float]
+    """The use of an operation, by the number of the part."""
+    delays: Kind | None = None
+    """The operations that wait for this limit; None where the load itself is the limit."""
+    link: LinkLimit | None = None
+    high: float = 0.0
+    """Capacity while credits last."""
+    credits: float = 0.0
+    """Operations or bytes beyond the capacity that are left."""
+
+    @property
+    def allows(self) -> float:
+        """The capacity now."""
+        return self.high if self.credits > 0 else self.capacity
+
+    def load(self, rates: Mapping[int, float]) -> float:
+        """The use by all parts at these rates."""
+        return sum(rates[number] * use for number, use in self.use.items() if number in rates)
+
+
+class LoadPart(msgspec.Struct):
+    """Equal workers of a job, and how far they are."""
+
+    workers: Sequence[Worker]
+    shares: Sequence[tuple[OperationPlan, float]]
+    """Each kind with its share of the operations."""
+    requested: float
+    """Operations per second that are due; infinite without a rate."""
+    rest: float = math.inf
+    """Operations until the end."""
+    ends: float = math.inf
+    counts: dict[str, float] = {}
+    """Operations in the measured window, by kind."""
+    busy: dict[str, float] = {}
+    """Seconds that these operations took, all together, by kind."""
+
+    @property
+    def first(self) -> Worker:
+        """One of the workers."""
+        return self.workers[0]
+
+    @property
+    def in_flight(self) -> int:
+        """Operations in flight, all workers together."""
+        return len(self.workers) * depth_of(self.first)
+
+    @property
+    def starts(self) -> float:
+        """Start of the load in seconds."""
+        return self.first.start_delay_ns / SECOND_NS
+
+    @property
+    def window(self) -> float:
+        """Start of the measured window in seconds."""
+        return self.starts + self.first.ramp_ns / SECOND_NS
+
+    @property
+    def mean_bytes(self) -> float:
+        """Mean bytes of an operation."""
+        return sum(share * block_bytes_mean(one.blocks) for one, share in self.shares)
+
+
+def obstacles(worker: Worker) -> Iterator[tuple[str, str]]:
+    """Parts of a load that no limit of a target covers: the field of the job, and the reason."""
+    kinds = {one.kind for one in worker.operations}
+    paced = sum(one.rate is not None for one in worker.operations)
+    if isinstance(worker.engine, MetadataEngine | NfsMetadataEngine) or worker.tree:
+        yield "metadata", "no published limit counts operations on names and attributes"
+    elif isinstance(worker.engine, NullEngine):
+        yield "engine", "no I/O reaches the target"
+    elif isinstance(worker.engine, SpaceEngine) or kinds - set(KINDS):
+        yield "trims", "no published limit counts operations other than reads and writes"
+    fields = {
+        "rate_operations": (0 < paced < len(worker.operations), "only one of the kinds has a rate"),
+        "replay": (worker.replay, "the recording decides"),
+        "think_ns": (worker.think, "pauses depend on when operations complete"),
+        "latency_target_ns": (worker.latency_target, "the search of a depth decides"),
+        "flow": (worker.flow, "workers wait for each other"),
+        "syncs": (worker.syncs, "no published limit counts flushes"),
+        "verify": (worker.verify and worker.verify.read_back, "data are read back between the writes"),
+    }
+    yield from ((field, reason) for field, (value, reason) in fields.items() if value)
+
+
+def unloaded_ns(service: Service, disk: DiskPlan | None = None) -> int:
+    """The mean latency of an operation on an idle target; 0 where it is not known."""
+    if disk:
+        return disk.latency_ns
+    parallelism = service.limits.parallelism
+    return service.limits.latency.mean_ns + (parallelism.service_ns if parallelism else 0)
+
+
+def depth_of(worker: Worker) -> int:
+    """Operations that a worker really has in flight: one where its engine waits for each."""
+    engine = worker.engine
+    if isinstance(engine, SyncEngine | MmapEngine) or (isinstance(engine, AioEngine) and not engine.open.direct):
+        return 1
+    slots = engine.mount.session_slots if isinstance(engine, NfsEngine) and engine.mount.version == 4 else worker.depth
+    return min(worker.depth, slots)
+
+
+def forward(group: Group, service: Service) -> Prediction:
+    """The figures of workers that start together. A caller refuses those with ``obstacles``.
+
+    Rates are infinite where nothing that is known limits them.
+    """
+    parts = _parts(group.workers)
+    latency = {number: unloaded_ns(service, part.first.disk) / SECOND_NS for number, part in enumerate(parts)}
+    constraints = _constraints(parts, service, latency)
+    phases: list[tuple[float, float]] = []
+    held: dict[str, float] = {}
+    credits_s = None
+    now = 0.0
+    for _ in range(STEPS_MAX):
+        active = [number for number, part in enumerate(parts) if part.starts <= now < part.ends and part.rest > 0]
+        rates, binding = fill(parts, constraints, active)
+        seconds = min(_until_event(parts, constraints, rates, now), HORIZON_S if active else 0.0)
+        if seconds <= 0:
+            break
+        for number, rate in rates.items():
+            one = binding[number]
+            _count(parts[number], rate, now, seconds, _latencies(parts[number], rate, latency[number], one))
+            held[one.name] = held.get(one.name, 0.0) + rate * seconds
+        phases.append((seconds, sum(rates.values())))
+        now += seconds
+        for one in constraints:
+            if _spent(one, rates, seconds):
+                credits_s = now
+        if not all(parts[number].ends < math.inf or parts[number].rest < math.inf for number in active) and (
+            seconds == HORIZON_S or math.inf in rates.values()
+        ):
+            break
+    return _summary(parts, constraints, latency, tuple(phases), held, credits_s)
+
+
+# ---- parts and limits
+
+
+def _parts(workers: Sequence[Worker]) -> list[LoadPart]:
+    """The workers by equal loads."""
+    alike: dict[bytes, list[Worker]] = {}
+    for worker in workers:
+        kept = worker.replace(files=(), jobnum=0, seed=0, cpus=(), log=None, verify=None)
+        alike.setdefault(msgspec.json.encode(kept), []).append(worker)
+    return [_part(equal) for equal in alike.values()]
+
+
+def _part(workers: Sequence[Worker]) -> LoadPart:
+    """Kinds with a rate each are sent in the order in which they are due: their rates are their shares."""
+    first, count = workers[0], len(workers)
+    weights = [_per_second(one.rate, block_bytes_mean(one.blocks)) if one.rate else 0.0 for one in first.operations]
+    total = sum(weights)
+    if not total:
+        weights = [float(one.share) for one in first.operations]
+    # Kinds of a replay have no share.
+    shares = [weight / sum(weights) if any(weights) else 1 / len(weights) for weight in weights]
+    part = LoadPart(workers, tuple(zip(first.operations, shares, strict=True)), math.inf, counts={}, busy={})
+    if total:
+        part.requested = total * count
+    elif first.rate:
+        part.requested = _per_second(first.rate, part.mean_bytes) * count
+    end = first.end
+    if end.runtime_ns is not None:
+        part.ends = part.window + end.runtime_ns / SECOND_NS
+    if end.bytes is not None:
+        part.rest = end.bytes / part.mean_bytes * count
+    if end.operations is not None:
+        part.rest = min(part.rest, end.operations * count)
+    return part
+
+
+def _per_second(rate: Rate, mean_bytes: float) -> float:
+    return rate.count / (mean_bytes if rate.unit == "bytes" else 1) * SECOND_NS / rate.per_ns
+
+
+def _constraints(parts: Sequence[LoadPart], service: Service, latency: Mapping[int, float]) -> list[Constraint]:
+    """All limits of a load, those of single parts first."""
+    found = []
+    for number, part in enumerate(parts):
+        if part.requested < math.inf:
+            found.append(Constraint(REQUESTED, part.requested, {number: 1.0}))
+        if latency[number]:
+            found.append(Constraint(IN_FLIGHT, part.in_flight, {number: latency[number]}))
+    for disk in {part.first.disk for part in parts}:
+        using = {number: part for number, part in enumerate(parts) if part.first.disk == disk}
+        if disk:
+            found += _of_links(disk_links(disk, "", ""), using, service, disk)
+            continue
+        for client in sorted({part.first.client for part in using.values()}):
+            found += _client_constraints({n: part for n, part in using.items() if part.first.client == client}, service)
+        found += _of_links(volume_links(service.name, service.limits), using, service)
+        if speed := service.limits.parallelism:
+            use = dict.fromkeys(using, speed.service_ns / SECOND_NS)
+            found.append(Constraint("the server's own speed", speed.servers, use, "any"))
+    return found
+
+
+def _client_constraints(parts: Mapping[int, LoadPart], service: Service) -> Iterator[Constraint]:
+    """The network and the connections of a client: a mount is shared, workers of a user-space client have their own."""
+    yield from _of_links(scope_links(service.name, service.limits, "client", 1), parts, service)
+    mounted = {number: part for number, part in parts.items() if not isinstance(part.first.engine, NfsEngine)}
+    if service.vm:
+        yield from _of_links(client_links(service.name, Limits(), service.vm, 1, 1), parts, service)
+    holders = [(service.nconnect, mounted)] if mounted else []
+    for number, part in parts.items():
+        if isinstance(part.first.engine, NfsEngine):
+            holders.append((part.first.engine.mount.nconnect * len(part.workers), {number: part}))
+    for connections, using in holders:
+        links = scope_links(service.name, service.limits, "connection", connections)
+        yield from _of_links(links, using, service)
+
+
+def _of_links(
+    links: Iterable[LinkLimit], parts: Mapping[int, LoadPart], service: Service, disk: DiskPlan | None = None
+) -> Iterator[Constraint]:
+    seconds = unloaded_ns(service, disk) / SECOND_NS
+    for link in links:
+        cost: dict[str, Callable[[float], float]] = {
+            "bytes_per_s": lambda size: size,
+            "iops": lambda size: math.ceil(size / disk.io_bytes) if disk else 1.0,
+            "in_flight": lambda _: seconds,
+        }
+        use = {}
+        for number, part in parts.items():
+            counted = [one for one in part.shares if link.kind in ("any", one[0].kind)]
+            use[number] = sum(share * cost[link.quantity](block_bytes_mean(one.blocks)) for one, share in counted)
+        use = {number: value for number, value in use.items() if value > 0}
+        if use:
+            yield _with_burst(Constraint(link.name, float(link.capacity), use, link.kind, link), service, disk)
+
+
+def _with_burst(one: Constraint, service: Service, disk: DiskPlan | None) -> Constraint:
+    """The limit with its burst, if it is the one that has credits."""
+    assert one.link is not None
+    if disk is None:
+        burst = service.limits.burst
+        if burst and one.name == "volume's IOPS":
+            one.high, one.credits = float(burst.iops), float(burst.credits)
+        return one
+    for limits in (disk.limits, disk.vm and disk.vm.uncached):
+        if (
+            limits
+            and limits.burst
+            and one.link
+            in {*speed_links("disks'", limits, one.link.kind, "")}
+            | {*speed_links(f"{disk.vm.name if disk.vm else ''}'s uncached", limits, one.link.kind, "")}
+        ):
+            one.high = float(limits.burst.iops if one.link.quantity == "iops" else limits.burst.bytes_per_s)
+            one.credits = (one.high - one.capacity) * limits.burst.duration_ns / SECOND_NS
+    return one
+
+
+# ---- rates at one time
+
+
+def fill(
+    parts: Sequence[LoadPart], constraints: Sequence[Constraint], active: Sequence[int]
+) -> tuple[dict[int, float], dict[int, Constraint]]:
+    """The rates of the active parts, and the limit that holds each back, by max-min fairness.
+
+    All rates grow in proportion to their claims until a limit is full; its parts stay there, and the others grow on.
+    """
+    rates, binding = dict.fromkeys(active, 0.0), {number: Constraint("", math.inf, {}) for number in active}
+    free = set(active)
+    speed = {number: _claim(parts[number], number, constraints) for number in active}
+    while free:
+        grows = {number: speed[number] for number in free}
+        room = [
+            (max(0.0, one.allows - one.load(rates)) / one.load(grows), one) for one in constraints if one.load(grows)
+        ]
+        # Of limits that are full at once the first is named.
+        steps, first = min(room, key=lambda found: found[0], default=(math.inf, None))
+        for number in free:
+            rates[number] += speed[number] * steps
+        stopped = free & set(first.use) if first else free
+        binding |= dict.fromkeys(stopped, first) if first else {}
+        free -= stopped
+    return rates, binding
+
+
+def _claim(part: LoadPart, number: int, constraints: Sequence[Constraint]) -> float:
+    """The part of a shared limit that is due to a load: by its connections, or on a mount by what it has in flight."""
+    engine = part.first.engine
+    each = engine.mount.nconnect if isinstance(engine, NfsEngine) else depth_of(part.first)
+    costs = [one.use[number] / one.capacity for one in constraints if len(one.use) > 1 and number in one.use]
+    return len(part.workers) * each / max(costs, default=1.0)
+
+
+def _latencies(part: LoadPart, rate: float, unloaded: float, binding: Constraint) -> dict[str, float]:
+    """The latency of each kind by Little's law: the kinds that the limit counts have all of the waiting."""
+    waiting = 0.0
+    if binding.delays and rate:
+        shares = [share for one, share in part.shares if binding.delays in ("any", one.kind)]
+        waiting = max(0.0, part.in_flight / rate - unloaded) / sum(shares)
+    waits = {one.kind: waiting if binding.delays in ("any", one.kind) else 0.0 for one, _ in part.shares}
+    # Without waiting a latency that is not known stays so.
+    return {kind: unloaded + more or math.nan for kind, more in waits.items()}
+
+
+# ---- the path
+
+
+def _until_event(
+    parts: Sequence[LoadPart], constraints: Sequence[Constraint], rates: Mapping[int, float], now: float
+) -> float:
+    """Seconds until a worker starts, ends its ramp or ends, or credits are used up."""
+    times = [part.starts - now for part in parts if part.starts > now]
+    for number, rate in rates.items():
+        part = parts[number]
+        times += [time - now for time in (part.window, part.ends) if time > now]
+        if rate > 0:
+            times.append(part.rest / rate)
+    for one in constraints:
+        if one.credits > 0 and (beyond := one.load(rates) - one.capacity) > 0:
+            times.append(one.credits / beyond)
+    return min(times, default=0.0)
+
+
+def _spent(one: Constraint, rates: Mapping[int, float], seconds: float) -> bool:
+    """Takes credits; True if the last ones are used up now."""
+    beyond = one.load(rates) - one.capacity
+    if one.credits <= 0 or beyond <= 0:
+        return False
+    one.credits -= beyond * seconds
+    if one.credits <= 1e-9 * one.high:
+        one.credits = 0.0
+    return not one.credits
+
+
+def _count(part: LoadPart, rate: float, now: float, seconds: float, latency: Mapping[str, float]) -> None:
+    """Adds a phase to what a part has done; the ramp moves data and is not counted."""
+    part.rest -= rate * seconds if part.rest < math.inf else 0.0
+    if part.rest <= 1e-9 * rate * seconds:
+        part.rest, part.ends = 0.0, now + seconds
+    if now + 1e-12 < part.window:
+        return
+    for one, share in part.shares:
+        done = rate * share * seconds
+        part.counts[one.kind] = part.counts.get(one.kind, 0.0) + done
+        part.busy[one.kind] = part.busy.get(one.kind, 0.0) + (done * latency[one.kind] if done else 0.0)
+
+
+def _summary(
+    parts: Sequence[LoadPart],
+    constraints: Sequence[Constraint],
+    latency: Mapping[int, float],
+    phases: tuple[tuple[float, float], ...],
+    held: Mapping[str, float],
+    credits_s: float | None,
+) -> Prediction:
+    end = sum(seconds for seconds, _ in phases)
+    length = max(end - min((part.window for part in parts if part.counts), default=0.0), 1e-9)
+    kinds = tuple(found for kind in KINDS if (found := _kind_rate(parts, kind, length)))
+    iops, bytes_per_s = sum(one.iops for one in kinds), sum(one.bytes_per_s for one in kinds)
+    busy = sum(sum(part.busy.values()) for part in parts)
+    binds = max(held, key=lambda name: held[name], default="")
+    knees = [
+        part.in_flight / max(1.0, _queue(part, seconds)) for part, seconds in zip(parts, latency.values(), strict=True)
+    ]
+    requested = sum(part.requested for part in parts)
+    last = max(parts, key=lambda part: part.ends)
+    return Prediction(
+        kinds=kinds,
+        iops=iops,
+        bytes_per_s=bytes_per_s,
+        latency_ns=_ns(busy, iops * length),
+        is_upper_bound=not all(latency.values()),
+        binds=binds,
+        binding=next((one.link for one in constraints if one.name == binds), None),
+        in_flight=sum(part.in_flight for part in parts),
+        knee=sum(knees) if all(latency.values()) else None,
+        requested_iops=requested if requested < math.inf else None,
+        seconds=end if last.ends < math.inf else None,
+        ends_by=""
+        if last.ends == math.inf
+        else "time"
+        if last.rest
+        else "size"
+        if last.first.end.bytes
+        else "operations",
+        phases=phases,
+        credits_s=credits_s,
+    )
+
+
+def _queue(part: LoadPart, unloaded: float) -> float:
+    """Mean latency of a part, as a multiple of that on an idle target."""
+    count, busy = sum(part.counts.values()), sum(part.busy.values())
+    return busy / count / unloaded if count and unloaded else 1.0
+
+
+def _kind_rate(parts: Sequence[LoadPart], kind: str, length: float) -> KindRate | None:
+    """The rate of a kind over all parts; None where there is none."""
+    count = busy = moved = 0.0
+    for part in parts:
+        sizes: dict[str, float] = {one.kind: block_bytes_mean(one.blocks) for one, _ in part.shares}
+        count += part.counts.get(kind, 0.0)
+        busy += part.busy.get(kind, 0.0)
+        moved += part.counts.get(kind, 0.0) * sizes.get(kind, 0.0)
+    if not count:
+        return None
+    return KindRate(kind=kind, iops=count / length, bytes_per_s=moved / length, latency_ns=_ns(busy, count))
+
+
+def _ns(busy: float, count: float) -> float | None:
+    return busy / count * SECOND_NS if count and math.isfinite(busy) else None

@@ -1,0 +1,144 @@
+"""The forward function on cases computed by hand, the command that uses it, and drawn jobs that are measured."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from bench import predict as drawn_jobs
+from iocurve.cli import main
+from iocurve.engine import plan
+from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
+from iocurve.model.forward import IN_FLIGHT, REQUESTED, Prediction, Service, forward
+from iocurve.result.caps import Burst, caps
+from iocurve.volume.limits import AddedLatency, Limits
+from plans import READ, WRITE, nfs_engine, worker
+
+TEN_SECONDS = plan.End(runtime_ns=10 * SECOND_NS, bytes=None, operations=None)
+
+
+def service(burst: Burst | None = None, latency_ms: int = 1, **values: int) -> Service:
+    named = {name.replace("__", "."): value for name, value in values.items()}
+    latency = AddedLatency(base_ns=latency_ms * MILLISECOND_NS)
+    return Service(name="unlimited", limits=Limits(caps=caps(dict(named), burst), latency=latency))
+
+
+def load(count: int = 1, nconnect: int = 1, **changes: Any) -> plan.Group:
+    engine = nfs_engine("nfs://127.0.0.1/vol", nconnect)
+    changes = {"end": TEN_SECONDS} | changes
+    return plan.Group(workers=tuple(worker(engine, f"f{number}", **changes) for number in range(count)))
+
+
+def latencies(found: Prediction) -> dict[str, float]:
+    return {one.kind: pytest.approx(one.latency_ns) for one in found.kinds}
+
+
+def test_depth_divided_by_latency() -> None:
+    found = forward(load(count=2), service())
+    assert (found.iops, found.latency_ns, found.binds) == (pytest.approx(16_000), MILLISECOND_NS, IN_FLIGHT)
+    assert (found.in_flight, found.knee, found.seconds, found.ends_by) == (16, 16, 10, "time")
+
+
+def test_a_limit_makes_a_queue() -> None:
+    found = forward(load(count=2, depth=32), service(iops=4000))
+    assert (found.iops, found.binds, found.knee) == (pytest.approx(4000), "volume's IOPS", pytest.approx(4))
+    assert found.latency_ns == pytest.approx(64 / 4000 * SECOND_NS)
+
+
+def test_bytes_bind_before_operations() -> None:
+    found = forward(load(depth=32), service(iops=4000, throughput_bytes_per_s=8 * MIB))
+    assert (found.iops, found.binds) == (pytest.approx(2048), "volume's throughput")
+
+
+def test_in_a_mix_the_kind_whose_limit_divided_by_its_share_is_least_binds_for_both() -> None:
+    mixed = (READ.replace(share=70), WRITE.replace(share=30))
+    found = forward(load(depth=32, operations=mixed), service(iops_read=7000, iops_write=600))
+    assert (found.iops, found.binds) == (pytest.approx(2000), "volume's write IOPS")
+    # Reads wait for no limit; 32 in flight are 1,400 × 1 ms of reads, and the writes.
+    expected = {"read": MILLISECOND_NS, "write": (32 - 1.4) / 600 * SECOND_NS}
+    assert latencies(found) == {kind: pytest.approx(value) for kind, value in expected.items()}
+
+
+def test_connections_belong_to_each_worker() -> None:
+    limited = service(connection__iops=500)
+    assert forward(load(count=4, nconnect=2), limited).iops == pytest.approx(4000)
+    found = forward(load(count=1, nconnect=2), limited)
+    assert (found.iops, found.binds) == (pytest.approx(1000), "2 × connection's IOPS")
+
+
+def test_requests_that_a_connection_has_in_flight() -> None:
+    found = forward(load(depth=32), service(connection__requests_in_flight=4))
+    assert (found.iops, found.latency_ns) == (pytest.approx(4000), pytest.approx(8 * MILLISECOND_NS))
+
+
+def test_an_open_load_below_and_above_a_limit() -> None:
+    rate = plan.Rate(unit="operations", count=500, per_ns=SECOND_NS)
+    below = forward(load(rate=rate), service(iops=1000))
+    assert (below.iops, below.latency_ns, below.binds) == (pytest.approx(500), MILLISECOND_NS, REQUESTED)
+    above = forward(load(rate=rate), service(iops=400))
+    assert (above.iops, above.requested_iops, above.binds) == (pytest.approx(400), 500, "volume's IOPS")
+
+
+def test_credits_end_a_burst() -> None:
+    # 2,000 beyond 1,000 use up 8,000 credits in 4 s; 6 s follow at 1,000.
+    found = forward(load(depth=32), service(Burst(iops=3000, credits=8000), iops=1000))
+    assert [(round(long, 6), round(rate, 6)) for long, rate in found.phases] == [(4, 3000), (6, 1000)]
+    assert (found.iops, found.credits_s) == (pytest.approx(1800), pytest.approx(4))
+
+
+def test_a_load_ends_by_its_size_and_the_rest_has_the_limit_alone() -> None:
+    end = plan.End(runtime_ns=None, bytes=4 * MIB, operations=None)
+    small, large = load(depth=32, end=end), load(depth=32, end=end.replace(bytes=8 * MIB))
+    found = forward(small.replace(workers=small.workers + large.workers), service(iops=1024))
+    # 512 each until the small one has its 1,024 operations after 2 s; then 1,024 left, in 1 s.
+    assert (found.seconds, found.ends_by, found.iops) == (pytest.approx(3), "size", pytest.approx(1024))
+
+
+def test_a_ramp_is_not_counted_and_moves_data() -> None:
+    end = plan.End(runtime_ns=10 * SECOND_NS, bytes=None, operations=9000)
+    found = forward(load(depth=32, ramp_ns=2 * SECOND_NS, end=end), service(iops=1000))
+    assert (found.seconds, found.iops, found.ends_by) == (pytest.approx(9), pytest.approx(1000), "operations")
+
+
+def test_without_a_latency_rates_are_upper_bounds() -> None:
+    found = forward(load(), service(latency_ms=0, iops=1000))
+    assert (found.iops, found.is_upper_bound, found.knee) == (pytest.approx(1000), True, None)
+    assert forward(load(), service(latency_ms=0)).iops == float("inf")
+
+
+def test_predict_prints_figures_and_traps(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "fio --name=t --rw=randread --bs=8k --iodepth=64 --numjobs=4 --size=1g --runtime=60 --time_based"
+    line += " --ioengine=libaio --direct=1 --directory=/nowhere"
+    options = "--profile premium --quota 1TiB --latency 1ms --json"
+    with pytest.raises(SystemExit, match="0"):
+        main(["predict", *line.split(), *options.split()])
+    (run,) = json.loads(capsys.readouterr().out)
+    assert run["figures"]["iops"] == pytest.approx(64 * MIB / (8 * KIB))
+    assert run["figures"]["binds"] == "volume's throughput"
+    assert [trap["code"] for trap in run["traps"]] == ["offsets_repeat", "beyond_knee"]
+    assert run["laid_out_bytes"] == 4096 * MIB
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("fio --name=t --rw=randtrim --filename=/dev/nothing --size=1g", "trim"),
+        ("fio --name=t --rw=randread --size=1g --directory=/nowhere --thinktime=5", "thinktime"),
+        ("mdtest -n 10 -F -d /nowhere", "names and attributes"),
+    ],
+)
+def test_predict_refuses_what_it_cannot(line: str, named: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["predict", *line.split(), "--profile", "premium", "--quota", "1TiB", "--latency", "1ms"])
+    assert named in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [4, 7])
+def test_drawn_jobs_reach_what_a_limit_leaves_them(number: int) -> None:
+    found = list(drawn_jobs.drawn(2, number + 1))[number]
+    predicted, iops, _ = drawn_jobs.measured(found, found.limits)
+    assert predicted.binding is not None
+    assert predicted.iops == pytest.approx(iops, rel=0.05)
