@@ -152,7 +152,7 @@ def measured(one: Drawn, limits: Limits) -> tuple[Prediction, float, float]:
     group = point.plan.groups[0]
     service = Service(name="unlimited", limits=_served(limits))
     figures = point.figures
-    return forward(group, service), figures.iops, (figures.mean_us or 0) * 1000
+    return forward(group, service), figures.iops or 0, (figures.mean_us or 0) * 1000
 
 
 def compared(one: Drawn) -> Compared:

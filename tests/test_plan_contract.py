@@ -169,4 +169,4 @@ def test_explain_ends_with_the_refusal_of_the_engine(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(_native, "check_plan", refuse)
     command = accepted("fio", ["--name=a", "--size=1m", "--directory=/d"])
     with pytest.raises(RunError, match="refused"):
-        dialects.print_explanation(command)
+        dialects.print_explanation(command, ["fio", "job.fio"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from iocurve.model.forward import IN_FLIGHT, REQUESTED, Prediction, Service, for
 from iocurve.result.caps import Burst, caps
 from iocurve.volume.limits import AddedLatency, Limits
 from plans import READ, WRITE, nfs_engine, worker
+from programs import iocurve
 
 TEN_SECONDS = plan.End(runtime_ns=10 * SECOND_NS, bytes=None, operations=None)
 
@@ -31,61 +34,65 @@ def load(count: int = 1, nconnect: int = 1, **changes: Any) -> plan.Group:
     return plan.Group(workers=tuple(worker(engine, f"f{number}", **changes) for number in range(count)))
 
 
-def latencies(found: Prediction) -> dict[str, float]:
-    return {one.kind: pytest.approx(one.latency_ns) for one in found.kinds}
+def near(value: float | None) -> Any:
+    return pytest.approx(value)
+
+
+def latencies(found: Prediction) -> dict[str, Any]:
+    return {one.kind: near(one.latency_ns) for one in found.kinds}
 
 
 def test_depth_divided_by_latency() -> None:
     found = forward(load(count=2), service())
-    assert (found.iops, found.latency_ns, found.binds) == (pytest.approx(16_000), MILLISECOND_NS, IN_FLIGHT)
+    assert (found.iops, found.latency_ns, found.binds) == (near(16_000), MILLISECOND_NS, IN_FLIGHT)
     assert (found.in_flight, found.knee, found.seconds, found.ends_by) == (16, 16, 10, "time")
 
 
 def test_a_limit_makes_a_queue() -> None:
     found = forward(load(count=2, depth=32), service(iops=4000))
-    assert (found.iops, found.binds, found.knee) == (pytest.approx(4000), "volume's IOPS", pytest.approx(4))
-    assert found.latency_ns == pytest.approx(64 / 4000 * SECOND_NS)
+    assert (found.iops, found.binds, found.knee) == (near(4000), "volume's IOPS", near(4))
+    assert found.latency_ns == near(64 / 4000 * SECOND_NS)
 
 
 def test_bytes_bind_before_operations() -> None:
     found = forward(load(depth=32), service(iops=4000, throughput_bytes_per_s=8 * MIB))
-    assert (found.iops, found.binds) == (pytest.approx(2048), "volume's throughput")
+    assert (found.iops, found.binds) == (near(2048), "volume's throughput")
 
 
 def test_in_a_mix_the_kind_whose_limit_divided_by_its_share_is_least_binds_for_both() -> None:
     mixed = (READ.replace(share=70), WRITE.replace(share=30))
     found = forward(load(depth=32, operations=mixed), service(iops_read=7000, iops_write=600))
-    assert (found.iops, found.binds) == (pytest.approx(2000), "volume's write IOPS")
+    assert (found.iops, found.binds) == (near(2000), "volume's write IOPS")
     # Reads wait for no limit; 32 in flight are 1,400 × 1 ms of reads, and the writes.
     expected = {"read": MILLISECOND_NS, "write": (32 - 1.4) / 600 * SECOND_NS}
-    assert latencies(found) == {kind: pytest.approx(value) for kind, value in expected.items()}
+    assert latencies(found) == {kind: near(value) for kind, value in expected.items()}
 
 
 def test_connections_belong_to_each_worker() -> None:
     limited = service(connection__iops=500)
-    assert forward(load(count=4, nconnect=2), limited).iops == pytest.approx(4000)
+    assert forward(load(count=4, nconnect=2), limited).iops == near(4000)
     found = forward(load(count=1, nconnect=2), limited)
-    assert (found.iops, found.binds) == (pytest.approx(1000), "2 × connection's IOPS")
+    assert (found.iops, found.binds) == (near(1000), "2 × connection's IOPS")
 
 
 def test_requests_that_a_connection_has_in_flight() -> None:
     found = forward(load(depth=32), service(connection__requests_in_flight=4))
-    assert (found.iops, found.latency_ns) == (pytest.approx(4000), pytest.approx(8 * MILLISECOND_NS))
+    assert (found.iops, found.latency_ns) == (near(4000), near(8 * MILLISECOND_NS))
 
 
 def test_an_open_load_below_and_above_a_limit() -> None:
     rate = plan.Rate(unit="operations", count=500, per_ns=SECOND_NS)
     below = forward(load(rate=rate), service(iops=1000))
-    assert (below.iops, below.latency_ns, below.binds) == (pytest.approx(500), MILLISECOND_NS, REQUESTED)
+    assert (below.iops, below.latency_ns, below.binds) == (near(500), MILLISECOND_NS, REQUESTED)
     above = forward(load(rate=rate), service(iops=400))
-    assert (above.iops, above.requested_iops, above.binds) == (pytest.approx(400), 500, "volume's IOPS")
+    assert (above.iops, above.requested_iops, above.binds) == (near(400), 500, "volume's IOPS")
 
 
 def test_credits_end_a_burst() -> None:
     # 2,000 beyond 1,000 use up 8,000 credits in 4 s; 6 s follow at 1,000.
     found = forward(load(depth=32), service(Burst(iops=3000, credits=8000), iops=1000))
     assert [(round(long, 6), round(rate, 6)) for long, rate in found.phases] == [(4, 3000), (6, 1000)]
-    assert (found.iops, found.credits_s) == (pytest.approx(1800), pytest.approx(4))
+    assert (found.iops, found.credits_s) == (near(1800), near(4))
 
 
 def test_a_load_ends_by_its_size_and_the_rest_has_the_limit_alone() -> None:
@@ -93,18 +100,18 @@ def test_a_load_ends_by_its_size_and_the_rest_has_the_limit_alone() -> None:
     small, large = load(depth=32, end=end), load(depth=32, end=end.replace(bytes=8 * MIB))
     found = forward(small.replace(workers=small.workers + large.workers), service(iops=1024))
     # 512 each until the small one has its 1,024 operations after 2 s; then 1,024 left, in 1 s.
-    assert (found.seconds, found.ends_by, found.iops) == (pytest.approx(3), "size", pytest.approx(1024))
+    assert (found.seconds, found.ends_by, found.iops) == (near(3), "size", near(1024))
 
 
 def test_a_ramp_is_not_counted_and_moves_data() -> None:
     end = plan.End(runtime_ns=10 * SECOND_NS, bytes=None, operations=9000)
     found = forward(load(depth=32, ramp_ns=2 * SECOND_NS, end=end), service(iops=1000))
-    assert (found.seconds, found.iops, found.ends_by) == (pytest.approx(9), pytest.approx(1000), "operations")
+    assert (found.seconds, found.iops, found.ends_by) == (near(9), near(1000), "operations")
 
 
 def test_without_a_latency_rates_are_upper_bounds() -> None:
     found = forward(load(), service(latency_ms=0, iops=1000))
-    assert (found.iops, found.is_upper_bound, found.knee) == (pytest.approx(1000), True, None)
+    assert (found.iops, found.is_upper_bound, found.knee) == (near(1000), True, None)
     assert forward(load(), service(latency_ms=0)).iops == float("inf")
 
 
@@ -115,7 +122,7 @@ def test_predict_prints_figures_and_traps(capsys: pytest.CaptureFixture[str]) ->
     with pytest.raises(SystemExit, match="0"):
         main(["predict", *line.split(), *options.split()])
     (run,) = json.loads(capsys.readouterr().out)
-    assert run["figures"]["iops"] == pytest.approx(64 * MIB / (8 * KIB))
+    assert run["figures"]["iops"] == near(64 * MIB / (8 * KIB))
     assert run["figures"]["binds"] == "volume's throughput"
     assert [trap["code"] for trap in run["traps"]] == ["offsets_repeat", "beyond_knee"]
     assert run["laid_out_bytes"] == 4096 * MIB
@@ -133,6 +140,32 @@ def test_predict_refuses_what_it_cannot(line: str, named: str, capsys: pytest.Ca
     with pytest.raises(SystemExit, match="2"):
         main(["predict", *line.split(), "--profile", "premium", "--quota", "1TiB", "--latency", "1ms"])
     assert named in capsys.readouterr().err
+
+
+def test_explain_ends_with_the_line_that_predicts() -> None:
+    line = ("fio", "--name=a b", "--size=1g", "--directory=/nowhere")
+    ran = iocurve("explain", *line)
+    (last,) = ran.stdout.splitlines()[-1:]
+    assert last == f"Predict it: iocurve predict {shlex.join(line)} --profile PROFILE --quota SIZE"
+    words = shlex.split(last.partition("iocurve ")[2].replace("PROFILE", "premium").replace("SIZE", "1TiB"))
+    assert "at most" in iocurve(*words).stdout
+    assert "Predict" not in iocurve("explain", "mdtest", "-n", "10", "-F", "-d", "/nowhere").stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--profile=premium", "--quota=1TiB"), "predicted: a: at most 16,384 IOPS, 64 MiB/s, at this rate 61 µs on: volume's thr"),
+        (("--profile", "premium", "--quota", "1TiB", "--thinktime=1"), "predicted: cannot be predicted: thinktime: pauses"),
+        (("--profile=premium",), "--profile and --quota go together"),
+    ],
+)
+def test_a_prediction_is_printed_before_a_run(
+    options: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    ran = iocurve("fio", "--name=a", "--size=64k", "--rw=read", *options, cwd=tmp_path)
+    assert said in ran.stderr
 
 
 @pytest.mark.slow

@@ -24,9 +24,10 @@ from iocurve.foundation.units import (
     format_latency,
     format_number,
 )
-from iocurve.job.explain import layout_bytes
-from iocurve.model.forward import Prediction, Service, forward, obstacles
+from iocurve.job.explain import layout_bytes, unpredictable
+from iocurve.model.forward import Prediction, Service, forward
 from iocurve.volume import profile as profiles
+from iocurve.volume.spec import spec_of
 
 MATTERS = 1.01
 """A factor below this changes nothing that one would see."""
@@ -57,6 +58,15 @@ class PredictedRun(Struct):
     """Those of which the effect is not known first, then by effect."""
 
 
+def service(
+    profile: str, quota: str, *, latency: str | None = None, vm: str | None = None, nconnect: int = 1
+) -> Service:
+    """A volume of a profile and a quota, as people write them. Raises ``DialectError``."""
+    said: dict[str, str | int] = {"profile": profile, "quota": quota}
+    spec = spec_of(said | ({"latency": latency} if latency else {}))
+    return Service(name=spec.profile_name, limits=spec.limits(), vm=vm, nconnect=nconnect)
+
+
 def predicted(command: ParsedCommand, service: Service) -> list[PredictedRun]:
     """The runs of a command line in their order, without access to what it names.
 
@@ -77,7 +87,7 @@ def predicted(command: ParsedCommand, service: Service) -> list[PredictedRun]:
 
 def _run(name: str, group: Group, service: Service, step: Step, command: ParsedCommand) -> PredictedRun:
     laid_out = sum(layout_bytes(group.workers, lambda _: 0))
-    found = dict.fromkeys(reason for worker in group.workers for reason in obstacles(worker))
+    found = dict.fromkeys(reason for worker in group.workers for reason in unpredictable(worker))
     reasons = [f"{_option(field, step)}: {reason}" for field, reason in found]
     figures = None if reasons else forward(group, service)
     if figures and not math.isfinite(figures.iops):
@@ -181,6 +191,17 @@ def text_of(runs: Sequence[PredictedRun]) -> str:
     return "\n".join("\n".join(_lines(run)) + "\n" for run in runs)
 
 
+def short_text(runs: Sequence[PredictedRun]) -> Iterator[str]:
+    """A line for each run: rate, mean latency, what binds."""
+    for run in runs:
+        if (figures := run.figures) is None:
+            yield f"{run.name}: {'; '.join(run.not_known)}"
+            continue
+        most = "at most " if figures.is_upper_bound else ""
+        latency = "" if figures.latency_ns is None else f", {_latency(figures)}"
+        yield f"{run.name}: {most}{_rate(figures.iops, figures.bytes_per_s)}{latency}; binds: {_binds(figures)}"
+
+
 def _lines(run: PredictedRun) -> Iterator[str]:
     yield run.name
     figures = run.figures
@@ -236,7 +257,9 @@ def _ending(figures: Prediction) -> str:
 
 
 def _effect(trap: Trap) -> str:
-    return " [effect not known]" if trap.times is None else f" [× {format_number(trap.times, 3)}]"
+    if trap.times is None:
+        return " [effect not known]"
+    return f" [× {format_number(trap.times, 3)}]" if trap.times >= MATTERS else " [no effect here]"
 
 
 def _seconds(seconds: float) -> str:

@@ -187,7 +187,7 @@ def _verdict(have: str, links: Sequence[LinkLimit], demand: Demand) -> str:
     link = binding(links, demand, published_only=True)
     if not (demand.bytes_per_s or demand.iops):
         return ""
-    used = f": {float(link.use(demand)) * 100:.3g} % of {link.text}" if link else ": no limit is published for it"
+    used = f": {float(link.use(demand.of)) * 100:.3g} % of {link.text}" if link else ": no limit is published for it"
     return f"{have} {'carries' if carries(links, demand) else 'does not carry'} {demand.text}{used}"
 
 

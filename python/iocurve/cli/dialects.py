@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,20 +39,28 @@ def explain(dialect: str, arguments: Sequence[str]) -> int:
     loaded = load(dialect)
     if not _has_shared_options(arguments):
         interrupts.install()
-        return print_explanation(loaded.prepare(arguments))
+        return print_explanation(loaded.prepare(arguments), (dialect, *arguments))
     from iocurve.cli import shared
 
     interrupts.install()
-    return print_explanation(shared.prepared(loaded, arguments))
+    return print_explanation(shared.prepared(loaded, arguments), (dialect, *arguments))
 
 
-def print_explanation(command: ParsedCommand) -> int:
-    """Prints the plans of a command line; gives the exit status. Raises ``RunError`` if the engine would refuse one."""
+def print_explanation(command: ParsedCommand, words: Sequence[str]) -> int:
+    """Prints the plans of a command line, and the command that predicts them; gives the exit status.
+
+    Raises ``RunError`` if the engine would refuse a plan.
+    """
     from iocurve import _native
+    from iocurve.job.explain import unpredictable
 
-    for plan in command.plans():
+    plans = list(command.plans())
+    for plan in plans:
         _native.check_plan(plan.to_json())
     print(command.explanation(), end="")
+    groups = [group for plan in plans for group in plan.groups]
+    if any(not any(map(list, map(unpredictable, group.workers))) for group in groups):
+        print(f"\nPredict it: iocurve predict {shlex.join(words)} --profile PROFILE --quota SIZE")
     return EXIT_CANNOT_RUN if command.obstacles else 0
 
 

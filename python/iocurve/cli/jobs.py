@@ -1,4 +1,4 @@
-"""Commands about jobs that run nothing: explain, convert, schema."""
+"""Commands about jobs that run nothing: explain, predict, convert, schema."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import msgspec
 from cyclopts import App
 
 from iocurve.cli import dialects
-from iocurve.cli.common import Flag, Words, example, show_json
+from iocurve.cli.common import AtLeast1, Flag, SizeText, TimeText, Words, example, show_json
 from iocurve.cli.exits import EXIT_USAGE
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.dialects.registry import REGISTRY, load
-from iocurve.foundation.errors import TargetError
+from iocurve.foundation.errors import Diagnostic, DialectError, TargetError
 from iocurve.foundation.structs import Struct, field_texts
 from iocurve.measure import jobs
 from iocurve.result.document import SCHEMA_VERSION, STREAM_HASH, Json, Point, Result
@@ -45,7 +45,7 @@ def explain_job(job: Path, /) -> int:
     job
         A job file (docs/jobs.md).
     """
-    return dialects.print_explanation(NATIVE.prepare([str(job)]))
+    return dialects.print_explanation(NATIVE.prepare([str(job)]), [str(job)])
 
 
 def _explains(name: str) -> Callable[..., int]:
@@ -57,6 +57,50 @@ def _explains(name: str) -> Callable[..., int]:
 
 for _name, _entry in REGISTRY.items():
     explain.command(_explains(_name), name=_name, help=f"Explain {_entry.runs}.", help_flags=[], version_flags=[])
+
+
+def predict(
+    *command: Words,
+    profile: str,
+    quota: SizeText,
+    vm: str | None = None,
+    nconnect: AtLeast1 = 1,
+    latency: TimeText | None = None,
+    json: Flag = False,
+) -> int:
+    """Predict what a service level makes of a job, with its traps, without running it.
+
+    Parameters
+    ----------
+    command
+        A command line of another tool, or a job file (TOML).
+    profile
+        A service level (iocurve profile list), or a TOML file.
+    quota
+        Size of the volume.
+    vm
+        Size of the client machines, e.g. D32s_v5 (iocurve disk list).
+    nconnect
+        TCP connections of a mount. A target nfs://… says its own.
+    latency
+        Mean latency of an operation on the idle volume. Default: the profile's, if it states one.
+    json
+        Print a JSON document.
+    """
+    if not command:
+        raise DialectError([Diagnostic("nothing to predict: give a command, as in iocurve predict fio job.fio")])
+    from iocurve.advice import predict as prediction
+    from iocurve.cli import shared
+    from iocurve.cli.size import machine_of
+
+    dialect, words = (load(command[0]), command[1:]) if command[0] in REGISTRY else (NATIVE, command)
+    service = prediction.service(profile, quota, latency=latency, vm=machine_of(vm), nconnect=nconnect)
+    runs = prediction.predicted(shared.prepared(dialect, words), service)
+    if json:
+        show_json([run.to_builtins() for run in runs])
+    else:
+        print(prediction.text_of(runs), end="")
+    return 0
 
 
 def convert(*arguments: Words) -> int:

@@ -104,7 +104,7 @@ GROUPS = {
         ),
         Command(
             "predict",
-            "predict:predict",
+            "jobs:predict",
             "Predict what a service level makes of a job, with its traps, without running it.",
             "iocurve predict fio job.fio --profile anf-premium --quota 4TiB --latency 1ms",
             takes="COMMAND...",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -38,6 +38,9 @@ def run(dialect: Dialect, arguments: Sequence[str]) -> int:
         fail_if=tuple(own["--fail-if"]), junit=_path(own["--junit"]), markdown=_path(own["--markdown"])
     )
     cluster = _cluster(own, rest)
+    if dialect.information(rest) is None:
+        for line in _predicted(own, lambda: prepared(dialect, arguments)):
+            print(f"predicted: {line}", file=sys.stderr)
     parsed: list[list[Expression]] = []
     is_checked = any(own[option] for option in ("--fail-if", "--junit", "--markdown"))
     before_run = (lambda plans: parsed.append(options.parsed(Vocabulary.of_plans(plans)))) if is_checked else None
@@ -62,6 +65,26 @@ def prepared(dialect: Dialect, arguments: Sequence[str]) -> ParsedCommand:
     words = _added(dialect, cluster.listed(), rest) if cluster.hosts is not None else []
     with numbered(dialect, [*(0 for _ in words), *numbers]) as told:
         return told.prepare([*words, *rest])
+
+
+def _predicted(own: Mapping[str, Sequence[str]], prepare: Callable[[], ParsedCommand]) -> list[str]:
+    """What the service level of ``--profile`` makes of the command line, in a line for each run.
+
+    Raises ``DialectError`` for a service level that does not exist; a load that cannot be predicted runs all the same.
+    """
+    profile, quota = _last(own["--profile"]), _last(own["--quota"])
+    if profile is None and quota is None:
+        return []
+    if profile is None or quota is None:
+        raise DialectError([Diagnostic("--profile and --quota go together: --profile anf-premium --quota 4TiB")])
+    from iocurve.advice import predict
+
+    service = predict.service(profile, quota)
+    command = prepare()
+    try:
+        return [] if command.only_prints else list(predict.short_text(predict.predicted(command, service)))
+    except DialectError as error:
+        return [one.text for one in error.errors]
 
 
 def _cluster(own: Mapping[str, Sequence[str]], rest: Sequence[str]) -> ClusterOptions:

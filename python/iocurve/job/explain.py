@@ -336,6 +336,29 @@ def _distinct(workers: Iterable[planned.Worker]) -> list[planned.FilePlan]:
     return list(found.values())
 
 
+def unpredictable(worker: planned.Worker) -> Iterator[tuple[str, str]]:
+    """Parts of a load that no limit of a target counts: the field of the job, and the reason."""
+    other = [one.kind for one in worker.operations if one.kind not in ("read", "write")]
+    paced = sum(one.rate is not None for one in worker.operations)
+    if isinstance(worker.engine, planned.MetadataEngine | planned.NfsMetadataEngine) or worker.tree:
+        yield "metadata", "no published limit counts operations on names and attributes"
+    elif isinstance(worker.engine, planned.NullEngine):
+        yield "engine", "no I/O reaches the target"
+    elif isinstance(worker.engine, planned.SpaceEngine) or other:
+        yield "trims", f"no published limit counts {', '.join(other) or 'allocated space'}"
+    fields = {
+        "rate_operations": (0 < paced < len(worker.operations), "only one of the kinds has a rate"),
+        "replay": (worker.replay, "the recording decides"),
+        "think_ns": (worker.think, "pauses depend on when operations complete"),
+        "latency_target_ns": (worker.latency_target, "the search of a depth decides"),
+        "flow": (worker.flow, "workers wait for each other"),
+        "wait_for": (worker.wait_for, "its start depends on when other jobs end"),
+        "syncs": (worker.syncs, "no published limit counts flushes"),
+        "verify": (worker.verify and worker.verify.read_back, "data are read back between the writes"),
+    }
+    yield from ((field, reason) for field, (value, reason) in fields.items() if value)
+
+
 def section_lines(title: str, items: Iterable[str]) -> list[str]:
     """A list with a title, each item once; nothing without items."""
     lines = [f"  - {item}" for item in dict.fromkeys(items)]

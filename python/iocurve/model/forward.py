@@ -17,14 +17,10 @@ from iocurve.engine.plan import (
     AioEngine,
     DiskPlan,
     Group,
-    MetadataEngine,
     MmapEngine,
     NfsEngine,
-    NfsMetadataEngine,
-    NullEngine,
     OperationPlan,
     Rate,
-    SpaceEngine,
     SyncEngine,
     Worker,
 )
@@ -160,28 +156,6 @@ class LoadPart(msgspec.Struct):
         return sum(share * block_bytes_mean(one.blocks) for one, share in self.shares)
 
 
-def obstacles(worker: Worker) -> Iterator[tuple[str, str]]:
-    """Parts of a load that no limit of a target covers: the field of the job, and the reason."""
-    kinds = {one.kind for one in worker.operations}
-    paced = sum(one.rate is not None for one in worker.operations)
-    if isinstance(worker.engine, MetadataEngine | NfsMetadataEngine) or worker.tree:
-        yield "metadata", "no published limit counts operations on names and attributes"
-    elif isinstance(worker.engine, NullEngine):
-        yield "engine", "no I/O reaches the target"
-    elif isinstance(worker.engine, SpaceEngine) or kinds - set(KINDS):
-        yield "trims", "no published limit counts operations other than reads and writes"
-    fields = {
-        "rate_operations": (0 < paced < len(worker.operations), "only one of the kinds has a rate"),
-        "replay": (worker.replay, "the recording decides"),
-        "think_ns": (worker.think, "pauses depend on when operations complete"),
-        "latency_target_ns": (worker.latency_target, "the search of a depth decides"),
-        "flow": (worker.flow, "workers wait for each other"),
-        "syncs": (worker.syncs, "no published limit counts flushes"),
-        "verify": (worker.verify and worker.verify.read_back, "data are read back between the writes"),
-    }
-    yield from ((field, reason) for field, (value, reason) in fields.items() if value)
-
-
 def unloaded_ns(service: Service, disk: DiskPlan | None = None) -> int:
     """The mean latency of an operation on an idle target; 0 where it is not known."""
     if disk:
@@ -200,7 +174,7 @@ def depth_of(worker: Worker) -> int:
 
 
 def forward(group: Group, service: Service) -> Prediction:
-    """The figures of workers that start together. A caller refuses those with ``obstacles``.
+    """The figures of workers that start together. A caller refuses those with ``unpredictable``.
 
     Rates are infinite where nothing that is known limits them.
     """
