@@ -156,22 +156,23 @@ def test_explain_ends_with_the_line_that_predicts() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--profile=premium", "--quota=1TiB"), "predicted: a: at most 16,384 IOPS, 64 MiB/s, at this rate 61 µs on: volume's thr"),
-        (("--profile", "premium", "--quota", "1TiB", "--thinktime=1"), "predicted: cannot be predicted: thinktime: pauses"),
+        (
+            ("--profile=premium", "--quota=1TiB"),
+            "predicted: a: at most 16,384 IOPS, 64 MiB/s, at this rate 61 µs on",
+        ),
+        (
+            ("--profile", "premium", "--quota", "1TiB", "--thinktime=1"),
+            "predicted: cannot be predicted: thinktime: pauses",
+        ),
         (("--profile=premium",), "--profile and --quota go together"),
     ],
 )
-def test_a_prediction_is_printed_before_a_run(
-    options: tuple[str, ...], said: str, tmp_path: Path
-) -> None:
+def test_a_prediction_is_printed_before_a_run(options: tuple[str, ...], said: str, tmp_path: Path) -> None:
     ran = iocurve("fio", "--name=a", "--size=64k", "--rw=read", *options, cwd=tmp_path)
     assert said in ran.stderr
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [4, 7])
-def test_drawn_jobs_reach_what_a_limit_leaves_them(number: int) -> None:
-    found = list(drawn_jobs.drawn(2, number + 1))[number]
-    predicted, iops, _ = drawn_jobs.measured(found, found.limits)
-    assert predicted.binding is not None
-    assert predicted.iops == pytest.approx(iops, rel=0.05)
+def test_drawn_jobs_reach_what_is_predicted() -> None:
+    found = [drawn_jobs.compared(one, drawn_jobs.in_simulation) for one in drawn_jobs.drawn(2, 20)]
+    assert [one for one in found if one.error > 1 or one.is_named_right is False] == []

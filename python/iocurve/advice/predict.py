@@ -141,7 +141,7 @@ def _queue(figures: Prediction) -> Iterator[Trap]:
 
 
 def _connections(group: Group, service: Service, figures: Prediction) -> Iterator[Trap]:
-    """Workers with connections of their own against a mount; and a mount with fewer connections than are advised."""
+    """Workers that each have connections against a mount; and a mount with fewer connections than are advised."""
     remote = [worker for worker in group.workers if not worker.disk]
     advised = profiles.load(service.name).nconnect
     own = [worker.engine.mount.nconnect for worker in remote if isinstance(worker.engine, NfsEngine)]

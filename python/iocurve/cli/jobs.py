@@ -5,17 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import get_args, get_type_hints
+from typing import Annotated, get_args, get_type_hints
 
 import msgspec
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from iocurve.cli import dialects
 from iocurve.cli.common import AtLeast1, Flag, SizeText, TimeText, Words, example, show_json
 from iocurve.cli.exits import EXIT_USAGE
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.dialects.registry import REGISTRY, load
-from iocurve.foundation.errors import Diagnostic, DialectError, TargetError
+from iocurve.foundation.errors import TargetError
 from iocurve.foundation.structs import Struct, field_texts
 from iocurve.measure import jobs
 from iocurve.result.document import SCHEMA_VERSION, STREAM_HASH, Json, Point, Result
@@ -60,7 +60,9 @@ for _name, _entry in REGISTRY.items():
 
 
 def predict(
-    *command: Words,
+    command: Annotated[tuple[str, ...], Parameter(allow_leading_hyphen=True)],
+    /,
+    *,
     profile: str,
     quota: SizeText,
     vm: str | None = None,
@@ -87,8 +89,6 @@ def predict(
     json
         Print a JSON document.
     """
-    if not command:
-        raise DialectError([Diagnostic("nothing to predict: give a command, as in iocurve predict fio job.fio")])
     from iocurve.advice import predict as prediction
     from iocurve.cli import shared
     from iocurve.cli.size import machine_of

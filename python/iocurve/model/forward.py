@@ -34,9 +34,12 @@ STEPS_MAX = 10_000
 """Most events of a path; each worker has a few, and so has each bucket of credits."""
 HORIZON_S = 3600.0
 """Time for which a load without an end is followed."""
+SAVED_S = 1 / 64
+"""A limit on a rate saves up what it allows in this time, as those of the embedded volume do."""
 KINDS = ("read", "write")
 IN_FLIGHT = "operations in flight ÷ latency"
 REQUESTED = "the requested rate"
+SERVERS = "the server's own speed"
 
 
 class Service(Struct):
@@ -141,6 +144,11 @@ class LoadPart(msgspec.Struct):
         return len(self.workers) * depth_of(self.first)
 
     @property
+    def is_random(self) -> bool:
+        """True if operations are due at random times."""
+        return any(rate.arrivals == "poisson" for rate in (self.first.rate, *(o.rate for o, _ in self.shares)) if rate)
+
+    @property
     def starts(self) -> float:
         """Start of the load in seconds."""
         return self.first.start_delay_ns / SECOND_NS
@@ -193,7 +201,8 @@ def forward(group: Group, service: Service) -> Prediction:
             break
         for number, rate in rates.items():
             one = binding[number]
-            _count(parts[number], rate, now, seconds, _latencies(parts[number], rate, latency[number], one))
+            waits = _random_waits(parts[number], number, constraints, rates)
+            _count(parts[number], rate, now, seconds, _latencies(parts[number], rate, latency[number], one, waits))
             held[one.name] = held.get(one.name, 0.0) + rate * seconds
         phases.append((seconds, sum(rates.values())))
         now += seconds
@@ -265,7 +274,7 @@ def _constraints(parts: Sequence[LoadPart], service: Service, latency: Mapping[i
         found += _of_links(volume_links(service.name, service.limits), using, service)
         if speed := service.limits.parallelism:
             use = dict.fromkeys(using, speed.service_ns / SECOND_NS)
-            found.append(Constraint("the server's own speed", speed.servers, use, "any"))
+            found.append(Constraint(SERVERS, speed.servers, use, "any"))
     return found
 
 
@@ -360,15 +369,47 @@ def _claim(part: LoadPart, number: int, constraints: Sequence[Constraint]) -> fl
     return len(part.workers) * each / max(costs, default=1.0)
 
 
-def _latencies(part: LoadPart, rate: float, unloaded: float, binding: Constraint) -> dict[str, float]:
-    """The latency of each kind by Little's law: the kinds that the limit counts have all of the waiting."""
-    waiting = 0.0
+def _latencies(
+    part: LoadPart, rate: float, unloaded: float, binding: Constraint, arrivals: Mapping[Kind, float]
+) -> dict[str, float]:
+    """The latency of each kind by Little's law: the kinds that the limit counts have all of the waiting.
+
+    Below all limits operations wait only where they arrive at random: ``arrivals`` has that, by what a limit counts.
+    """
+    waits = dict(arrivals)
     if binding.delays and rate:
         shares = [share for one, share in part.shares if binding.delays in ("any", one.kind)]
-        waiting = max(0.0, part.in_flight / rate - unloaded) / sum(shares)
-    waits = {one.kind: waiting if binding.delays in ("any", one.kind) else 0.0 for one, _ in part.shares}
+        waits = {binding.delays: max(0.0, part.in_flight / rate - unloaded) / sum(shares)}
+    found = {one.kind: waits.get("any", 0.0) + waits.get(_kind(one), 0.0) for one, _ in part.shares}
     # Without waiting a latency that is not known stays so.
-    return {kind: unloaded + more or math.nan for kind, more in waits.items()}
+    return {kind: unloaded + more or math.nan for kind, more in found.items()}
+
+
+def _kind(operation: OperationPlan) -> Kind:
+    return "write" if operation.kind == "write" else "read"
+
+
+def _random_waits(
+    part: LoadPart, number: int, constraints: Sequence[Constraint], rates: Mapping[int, float]
+) -> dict[Kind, float]:
+    """Seconds that operations of a Poisson process wait for the limits, by what a limit counts (M/D/c)."""
+    waits: dict[Kind, float] = {}
+    for one in constraints if part.is_random else ():
+        if one.delays and number in one.use and one.load(rates) < one.allows:
+            waits[one.delays] = waits.get(one.delays, 0.0) + _random_wait(one, one.use[number], one.load(rates))
+    return waits
+
+
+def _random_wait(one: Constraint, use: float, load: float) -> float:
+    """Half of what exponential service would give (Allen and Cunneen); a rate is one server with saved tokens."""
+    busy = load / one.allows
+    if one.name == SERVERS:
+        servers, offered = round(one.capacity), load
+        terms = [offered**count / math.factorial(count) for count in range(servers)]
+        last = offered**servers / math.factorial(servers) / (1 - busy)
+        return last / (sum(terms) + last) * use / (2 * servers * (1 - busy))
+    wait = busy * use / one.allows / (2 * (1 - busy))
+    return wait * math.exp(-busy * SAVED_S / wait) if wait else 0.0
 
 
 # ---- the path
