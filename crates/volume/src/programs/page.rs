@@ -12,7 +12,8 @@ pub(super) struct Page {
 impl Page {
     /// No entries so far. Those of `count` bytes have room, of which the reply takes `frame_bytes` for itself.
     pub(super) fn new(count: usize, frame_bytes: usize) -> Self {
-        Self { bytes: Vec::new(), room: count.saturating_sub(frame_bytes) }
+        let room = count.saturating_sub(frame_bytes);
+        Self { bytes: Vec::with_capacity(room), room }
     }
 
     /// Adds an entry if it has room; `false` if it has not.

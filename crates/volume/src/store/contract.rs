@@ -91,7 +91,8 @@ pub(crate) trait Store {
     /// Gives a file one more name.
     fn link(&self, caller: &Caller, file: &[u8], directory: &[u8], name: &[u8]) -> Changed;
 
-    /// Lists the names of a range: calls `visit` with each until it returns `false`, since it has no room for that name.
+    /// Lists the names of a range: calls `visit` with each until it returns `false`, since it has no room for that name. The directory may be
+    /// locked meanwhile: `visit` must not use the store.
     fn readdir(
         &self,
         caller: &Caller,

@@ -142,15 +142,12 @@ impl Directory {
         }
     }
 
-    /// Lists at most `limit` names after `cookie` with their cookies and nodes; `true` if nothing follows them.
-    pub(super) fn list(&self, own: Link, cookie: u64, limit: usize) -> (Vec<(u64, Vec<u8>, Link)>, bool) {
-        let dots = [(DOT, b".".to_vec(), own), (DOT_DOT, b"..".to_vec(), self.parent)];
-        let dots = dots.into_iter().filter(|dot| dot.0 > cookie);
-        let after = self.from(cookie.max(DOT_DOT).saturating_add(1));
-        let names = after.map(|entry| (entry.cookie, entry.name.as_bytes().to_vec(), entry.link));
-        let mut all = dots.chain(names);
-        let listed: Vec<_> = all.by_ref().take(limit).collect();
-        (listed, all.next().is_none())
+    /// Calls `visit` with the cookie, name and node of each name after `cookie` until it returns `false`; `true` if it took them all.
+    pub(super) fn list(&self, own: Link, cookie: u64, mut visit: impl FnMut(u64, &[u8], Link) -> bool) -> bool {
+        let dots = [(DOT, &b"."[..], own), (DOT_DOT, b"..", self.parent)];
+        let mut after = self.from(cookie.max(DOT_DOT).saturating_add(1));
+        dots.into_iter().filter(|dot| dot.0 > cookie).all(|(cookie, name, link)| visit(cookie, name, link))
+            && after.all(|entry| visit(entry.cookie, entry.name.as_bytes(), entry.link))
     }
 
     // -- the table ---------------------------------------------------------------------------------------------------
@@ -259,21 +256,34 @@ mod tests {
         listed.iter().map(|(_, name, _)| name.as_slice()).collect()
     }
 
+    /// At most `limit` names after a cookie; `true` if nothing follows them.
+    fn list(directory: &Directory, own: Link, cookie: u64, limit: usize) -> (Vec<(u64, Vec<u8>, Link)>, bool) {
+        let mut listed = Vec::new();
+        let end = directory.list(own, cookie, |cookie, name, link| {
+            let has_room = listed.len() < limit;
+            if has_room {
+                listed.push((cookie, name.to_vec(), link));
+            }
+            has_room
+        });
+        (listed, end)
+    }
+
     #[test]
     fn cookies_outlive_changes() {
         let mut directory = Directory::new(node(0));
         for name in ["a", "b", "c", "d"] {
             directory.insert(name.as_bytes(), node(9));
         }
-        let (all, end) = directory.list(node(5), 0, 6);
+        let (all, end) = list(&directory, node(5), 0, 6);
         assert!(end && names(&all)[..2] == [&b"."[..], b".."]);
         assert!(all.iter().map(|(cookie, ..)| *cookie).is_sorted_by(|one, next| one < next && next >> 63 == 0));
-        let (first, end) = directory.list(node(5), 0, 4);
+        let (first, end) = list(&directory, node(5), 0, 4);
         assert!(!end && first == all[..4]);
         directory.remove(&all[2].1);
         directory.remove(&all[4].1);
         directory.insert(&all[4].1, node(9));
-        assert_eq!(directory.list(node(5), all[3].0, 10), (all[4..].to_vec(), true));
+        assert_eq!(list(&directory, node(5), all[3].0, 10), (all[4..].to_vec(), true));
     }
 
     #[test]
@@ -285,7 +295,7 @@ mod tests {
         directory.remove_at(first);
         directory.insert(b"one", node(3));
         assert_eq!((directory.get(b"one"), directory.length), (Some(node(3)), 1));
-        assert_eq!(directory.list(node(0), first, 9), (vec![(first + 1, b"one".to_vec(), node(3))], true));
+        assert_eq!(list(&directory, node(0), first, 9), (vec![(first + 1, b"one".to_vec(), node(3))], true));
         directory.remove(b"one");
         assert!(directory.is_empty());
     }
@@ -307,7 +317,7 @@ mod tests {
         directory.insert(&name(0), node(7));
         let (mut listed, mut cookie, mut is_last) = (Vec::new(), DOT_DOT, false);
         while !is_last {
-            let (page, end) = directory.list(node(0), cookie, 1000);
+            let (page, end) = list(&directory, node(0), cookie, 1000);
             (cookie, is_last) = (page.last().map_or(cookie, |last| last.0), end);
             listed.extend(page);
         }
@@ -342,8 +352,8 @@ mod tests {
         assert_eq!(found, [start - 2, start - 1, start, start + 1]);
         let last = (1 << COOKIE_BITS) + DOT_DOT;
         directory.insert_at(Entry { cookie: last, link: node(9), name: Name::new(b"last") });
-        assert_eq!(directory.list(node(0), last - 1, 9), (vec![(last, b"last".to_vec(), node(9))], true));
+        assert_eq!(list(&directory, node(0), last - 1, 9), (vec![(last, b"last".to_vec(), node(9))], true));
         directory.remove_at(last);
-        assert_eq!(directory.list(node(0), last - 1, 9), (vec![], true));
+        assert_eq!(list(&directory, node(0), last - 1, 9), (vec![], true));
     }
 }

@@ -41,8 +41,8 @@ use slots::{FILES_MAX, FreeSlots, Held, ROOT, Slot, Slots};
 /// Bytes of a handle: the store's id, the slot, and a stamp.
 const HANDLE_BYTES: usize = 8 + 4 + 8;
 
-/// Names of a directory that are taken under its lock at once. Files are looked at between two pages: whoever holds the lock of a
-/// directory waits for no file's.
+/// Names of a directory that are taken under its lock at once, if their attributes are listed, too. A thread that holds the lock of a directory
+/// waits for the lock of no file, so the attributes are looked up between two pages.
 const PAGE_NAMES_MIN: usize = 8;
 const PAGE_NAMES_MAX: usize = 64;
 
@@ -128,6 +128,10 @@ impl MemoryStore {
         let Link { index, stamp } = link;
         let held = self.slots.get(index).ok_or(nfsstat3::NFS3ERR_STALE)?.read();
         Ok(Named { handle: self.handle(link), attributes: self.attributes(index, stamp, held.expect(stamp)?) })
+    }
+
+    fn entry<'n>(&self, name: &'n [u8], (cookie, link): (u64, Link), attributes: Option<fattr3>) -> Entry<'n> {
+        Entry { fileid: fileid(link), name, cookie, handle: Some(self.handle(link)), attributes }
     }
 
     /// Sets attributes as a client asked for them.
@@ -345,24 +349,35 @@ impl Store for MemoryStore {
         visit: &mut dyn FnMut(&Entry<'_>) -> bool,
     ) -> Result<Listed, nfsstat3> {
         let (mut after, mut page) = (range.after, PAGE_NAMES_MIN);
+        let (mut names, mut found) = (Vec::new(), Vec::new());
         loop {
-            let (directory, (names, end)) = self.view(directory, |own, node| {
-                let attributes = self.attributes(own.index, own.stamp, node);
-                access::check(caller, &attributes, access::READ)?;
-                Ok((attributes, node.directory()?.list(own, after, page)))
+            let listed = self.view(directory, |own, node| {
+                let directory = self.attributes(own.index, own.stamp, node);
+                access::check(caller, &directory, access::READ)?;
+                let end = node.directory()?.list(own, after, |cookie, name, link| {
+                    if !range.with_attributes {
+                        return visit(&self.entry(name, (cookie, link), None));
+                    }
+                    let has_room = found.len() < page;
+                    if has_room {
+                        found.push((names.len(), name.len(), cookie, link));
+                        names.extend_from_slice(name);
+                    }
+                    has_room
+                });
+                Ok(Listed { directory, end })
             })?;
-            for (cookie, name, link) in names {
-                let attributes = if range.with_attributes { self.named(link).ok() } else { None };
-                let attributes = attributes.map(|found| found.attributes);
-                let (fileid, handle) = (fileid(link), Some(self.handle(link)));
-                if !visit(&Entry { fileid, name: &name, cookie, handle, attributes }) {
-                    return Ok(Listed { directory, end: false });
+            for (start, length, cookie, link) in found.drain(..) {
+                let attributes = self.named(link).ok().map(|named| named.attributes);
+                if !visit(&self.entry(&names[start..start + length], (cookie, link), attributes)) {
+                    return Ok(Listed { end: false, ..listed });
                 }
                 after = cookie;
             }
-            if end {
-                return Ok(Listed { directory, end });
+            if listed.end || !range.with_attributes {
+                return Ok(listed);
             }
+            names.clear();
             page = (2 * page).min(PAGE_NAMES_MAX);
         }
     }
