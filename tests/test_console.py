@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -23,6 +24,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from data import synthetic
+from data.browser import visit
 from goldens import matches
 from iocurve.analysis import read
 from iocurve.engine.outcome import IntervalKind, Live, LiveClient, LiveTotals
@@ -369,6 +371,27 @@ def test_the_page_shows_the_run_and_becomes_the_report(tmp_path: Path) -> None:
     with events:
         lines = events.read().splitlines()
     assert lines[-3:-1] == [b"event: end", b'data: "<p>report</p>"']
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("has_report", [True, False])
+def test_a_browser_shows_a_whole_run_and_its_report(has_report: bool, tmp_path: Path) -> None:
+    job = ["fio", "--serve=0", *(["--out=out"] if has_report else []), *JOB[1:], "--runtime=4", "--name=log", *JOB[2:]]
+    command = [sys.executable, "-m", "iocurve", *job, "--runtime=4", "--rate_iops=100"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as process:
+        assert process.stderr is not None
+        url = next(line for line in process.stderr if line.startswith("progress: ")).split()[1]
+        seen = visit(url, tmp_path)
+        process.communicate(timeout=60)
+    assert (process.returncode, seen.console) == (0, [])
+    assert set(seen.requests) == {f"{url}events"}
+    if has_report:
+        assert "Made by iocurve" in seen.dom
+        assert seen.dom.count('class="marks"') == 4
+    else:
+        assert "iocurve · the run has ended" in seen.dom
+        assert re.search(r'<pre id="jobs">job  .* IOPS .*\nlog  .* IOPS ', seen.dom)
+        assert seen.dom.count('<path d="M0 100L') == 3
 
 
 def test_the_page_is_refused_to_other_sites() -> None:

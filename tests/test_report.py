@@ -240,9 +240,11 @@ def test_the_chart_library_is_there_once() -> None:
     assert page.count('class="specification"') == 5
 
 
-def test_a_page_of_twenty_points_is_small() -> None:
-    envelope = synthetic.envelope()
-    assert len(report.html(read(envelope.replace(points=envelope.points[:20]))).encode()) < 400 << 10
+@pytest.mark.parametrize(("count", "kibibytes"), [(20, 400), (200, 1024)])
+def test_a_page_of_many_points_is_small(count: int, kibibytes: int) -> None:
+    points = synthetic.envelope().points[:20] if count == 20 else synthetic.fio_run().points * count
+    whole = tuple(point.replace(name=f"p{number}") for number, point in enumerate(points))
+    assert len(report.html(read(synthetic.envelope().replace(points=whole))).encode()) < kibibytes << 10
 
 
 def test_names_from_outside_stay_text(tmp_path: Path) -> None:

@@ -27,8 +27,8 @@ class Visit:
     """URLs that the page, not the browser itself, requested."""
 
 
-def visit(page: Path, scratch: Path) -> Visit:
-    """Skips the test if Chromium is not installed."""
+def visit(page: Path | str, scratch: Path) -> Visit:
+    """Opens a file, or a URL of this machine until it loads nothing more. Skips the test without Chromium."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         pytest.skip("needs Debian's chromium")
@@ -45,7 +45,7 @@ def visit(page: Path, scratch: Path) -> Visit:
         ),
     )
     ended = subprocess.run(
-        [chromium, *(f"--{switch}" for switch in switches), page.as_uri()],
+        [chromium, *(f"--{switch}" for switch in switches), page if isinstance(page, str) else page.as_uri()],
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
