@@ -337,6 +337,8 @@ def test_the_page_for_the_supplier() -> None:
     assert (proof.verdict, proof_page.sentence(proof)) == ("failed", "2 promises: 1 kept, 1 broken")
     page = proof_page.page(proof, synthetic.result([level(10_000)]), GIB)
     assert "promised: <code>Annex B</code>" in page
+    assert f'<div class="finding"><p>{proof_page.finding(proof)}' in page
+    matches("report#finding of a proof", proof_page.finding(proof))
     assert "9k IOPS is the worst of 3 runs, longest operation 2.8 ms" in page
     assert "--rw=randread --bs=4k --direct=1 --ioengine=libaio --iodepth=16 --numjobs=2" in page
     document = json.loads(json.dumps(proof_page.document(proof)))

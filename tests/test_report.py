@@ -201,6 +201,26 @@ def test_the_page_opens_by_itself(result: Result, charts: int, tmp_path: Path) -
     assert result.name in seen.dom
 
 
+SAVED = """<script>
+const note = (text) => console.log("SAVED " + text);
+URL.createObjectURL = (blob) => { blob.text().then((it) => note(it.split("\\n")[0].slice(0, 50))); return "blob:"; };
+HTMLAnchorElement.prototype.click = function () { note(this.download + " " + this.href.slice(0, 14)); };
+setTimeout(() => document.querySelectorAll(".save button").forEach((button) => button.click()), 6000);
+</script></body>"""
+
+
+def test_each_chart_can_be_saved_in_three_forms(tmp_path: Path) -> None:
+    made = report.html(read(synthetic.envelope()))
+    (tmp_path / "page.html").write_text(made.replace("</body>", SAVED), encoding="utf-8")
+    lines = [line for line in visit(tmp_path / "page.html", tmp_path).console if "SAVED" in line]
+    saved = sorted(re.findall(r'SAVED (.*)", source', line)[0] for line in lines)
+    slug = "4-kib-random-iops-by-mix"
+    assert {f"{slug}.png data:image/png", f"{slug}.svg blob:", f"{slug}.csv blob:"} <= set(saved)
+    assert len(saved) == 4 * 5, "of each chart three files, of which two are texts"
+    assert any(line.startswith('"read:write","IOPS",') for line in saved)
+    assert sum(line.startswith("<svg") for line in saved) == 4
+
+
 def test_the_visit_sees_errors_and_requests(tmp_path: Path) -> None:
     """Without this, the test above could pass because it never sees a request."""
     page = tmp_path / "page.html"

@@ -43,6 +43,23 @@ def sentence(proof: Proof) -> str:
     return f"{counted(len(proof.judged), 'promise')}: {', '.join(parts)}"
 
 
+def finding(proof: Proof) -> str:
+    """The sentence at the top of the page: whether the promises are kept, and what was measured of those that are not.
+
+    ``1 of 2 promises is kept. Broken: IOPS: 9k IOPS instead of at least 10k IOPS.``
+    """
+    kept = sum(one.verdict == "passed" for one in proof.judged)
+    told = [f"{kept} of {counted(len(proof.judged), 'promise')} {'is' if kept == 1 else 'are'} kept."]
+    for verdict, word in (("failed", "Broken"), ("cannot_tell", "Inconclusive")):
+        others = [
+            f"{one.promise.name}: {one.value_text} instead of {one.promise.bound_text}"
+            for one in proof.judged
+            if one.verdict == verdict
+        ]
+        told += [f"{word}: {'; '.join(others)}."] if others else []
+    return " ".join(told)
+
+
 def document(proof: Proof) -> dict[str, object]:
     """The proof with its verdict, for JSON."""
     return {"verdict": proof.verdict, **proof.to_builtins()}
@@ -59,7 +76,8 @@ def page(proof: Proof, result: Result, size_bytes: int) -> str:
     """The page, which needs nothing but itself."""
     return rendered(
         PROOF_NAME,
-        title=f"Proof: {sentence(proof)}",
+        title=f"Proof: {proof.promised.title}",
+        finding=finding(proof),
         version=VERSION,
         promised=proof.promised.title,
         target=proof.target,
