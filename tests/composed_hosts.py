@@ -129,6 +129,19 @@ def scenario_3() -> Bundle:
     return network_host([Mounted(f"/mnt/{name}", FILES, "10.10.10.10", ports, 4, fstab=4) for name in "abc"])
 
 
+def tunnelled() -> Bundle:
+    """A mount through stunnel on this machine, and one that the kernel encrypts."""
+    found = network_host(
+        [
+            Mounted("/mnt/a", "127.0.0.1", "127.0.0.1", (700, 701), 2, fstab=2),
+            Mounted("/mnt/b", "10.1.0.5", "10.1.0.5", (800, 801), 2, fstab=2),
+        ]
+    )
+    found.texts["proc/self/mountinfo"] = found.texts["proc/self/mountinfo"].replace("addr=10", "xprtsec=tls,addr=10")
+    texts = found.texts | {"proc/77/comm": "stunnel4\n", "proc/78/comm": "secret\n"}
+    return Bundle(about="composed", texts=texts, directories={"proc": ("77", "78", "self")})
+
+
 def trunked() -> Bundle:
     """A second address of one NFSv4.1 server: it joins the session of the first, and its nconnect is lost."""
     return network_host(

@@ -32,6 +32,7 @@ from iocurve.engine.plan import NfsEngine
 from iocurve.foundation.errors import IocurveError, ResultError, TargetError
 from iocurve.foundation.units import MIB, TIB
 from iocurve.result.paired import RateRatio
+from iocurve.targets.nfs_url import parse_nfs_url
 from iocurve.volume.profile_limits import resolve
 
 HOSTS = Path(__file__).parent / "hosts"
@@ -86,6 +87,17 @@ def test_rows_of_a_composed_host(name: str, golden: Golden) -> None:
     found = examined(getattr(composed, name)())
     golden.check(ailing(found))
     assert all(row.fix and row.undo for row in found.rows if row.state != "green")
+
+
+def test_a_tunnel_and_the_kernels_encryption_are_named_and_no_other_process() -> None:
+    host = HostFiles.of_bundle(composed.tunnelled())
+    found = diagnose(host, None, NOTHING)
+    assert row_of(found, "nfs.encryption", "/mnt/a").found == "127.0.0.1:2049 is a tunnel: stunnel4"
+    assert row_of(found, "nfs.encryption", "/mnt/b").found.startswith("xprtsec=tls")
+    assert "proc/78/comm" not in bundle(host, None).texts
+    encrypted = next(one for one in mounts(host) if one.point == "/mnt/b")
+    assert isinstance(encrypted, ClientMount)
+    assert parse_nfs_url(nfs.url(encrypted)).tls is not None
 
 
 def test_the_scenarios_of_shared_connections_are_told_apart() -> None:

@@ -17,8 +17,8 @@ from iocurve.foundation.errors import DialectError
 from iocurve.targets import target as targets
 from iocurve.targets.target import VolumeTarget
 from iocurve.volume import config
-from iocurve.volume.config import ClientRule, ExportRules, handle_key, parse_client
-from iocurve.volume.serve import greeting, reachable_host
+from iocurve.volume.config import ClientRule, ExportRules, handle_key, parse_client, reachable_host
+from iocurve.volume.serve import greeting
 from iocurve.volume.spec import ExportSpec, VolumeSpec, parse_export, read_spec, spec_of, volume_of
 from programs import iocurve
 

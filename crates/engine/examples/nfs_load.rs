@@ -66,6 +66,7 @@ fn run() -> Result<(), EngineError> {
         source: None,
         rsize: None,
         wsize: None,
+        tls: None,
     };
     let mebibytes = word(rest, "files=").map_or(Ok(64), number)?;
     let load = Load {

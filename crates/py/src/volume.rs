@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use iocurve_volume::{
-    ClientRule, ExportConfig, ExportRules, FaultRate, Faults, Limits, Squash, StoreConfig, Volume as Served,
+    ClientRule, ExportConfig, ExportRules, FaultRate, Faults, Limits, Squash, StoreConfig, TlsFiles, Volume as Served,
     VolumeConfig, VolumeError,
 };
 use pyo3::prelude::*;
@@ -93,6 +93,16 @@ struct Config {
     handle_key: String,
     #[serde(deserialize_with = "Option::deserialize")]
     faults: Option<FaultSettings>,
+    #[serde(deserialize_with = "Option::deserialize")]
+    tls: Option<Tls>,
+}
+
+/// PEM files, see `iocurve_volume::TlsFiles`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tls {
+    certificate: PathBuf,
+    key: PathBuf,
 }
 
 /// The faults that stores inject, see `iocurve_volume::Faults`.
@@ -162,7 +172,8 @@ impl TryFrom<Config> for VolumeConfig {
     type Error = String;
 
     fn try_from(config: Config) -> Result<Self, String> {
-        let Config { address, port, exports, connections_max, connection_memory_bytes, handle_key, faults } = config;
+        let Config { address, port, exports, connections_max, connection_memory_bytes, handle_key, faults, tls } =
+            config;
         let handle_key = u128::from_str_radix(&handle_key, 16).map_err(|error| format!("handle_key: {error}"))?;
         let handle_key = handle_key.to_be_bytes();
         let exports = exports.into_iter().map(ExportConfig::try_from).collect::<Result<_, _>>()?;
@@ -176,6 +187,7 @@ impl TryFrom<Config> for VolumeConfig {
             connection_memory_bytes,
             handle_key,
             faults,
+            tls: tls.map(|Tls { certificate, key }| TlsFiles { certificate, key }),
             version: crate::VERSION,
         })
     }

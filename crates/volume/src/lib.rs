@@ -61,4 +61,4 @@ pub use served::rules::{ClientRule, ExportRules, Network, Squash};
 pub use server::fuzzing;
 pub use stats::{CallStats, ClientStats, ConnectionStats, ExportStats, IoStats, Nfs4Stats, Stats};
 pub use store::faulty::{FaultKind, FaultRate, FaultRecord, FaultStats, Faults};
-pub use volume::{ExportConfig, StoreConfig, Volume, VolumeConfig, VolumeError};
+pub use volume::{ExportConfig, StoreConfig, TlsFiles, Volume, VolumeConfig, VolumeError};

@@ -17,6 +17,8 @@ pub mod auth_flavor {
     pub const AUTH_NONE: u32 = 0;
     /// A Unix user as the client states it.
     pub const AUTH_SYS: u32 = 1;
+    /// The question whether a server offers TLS (RFC 9289 §4.1).
+    pub const AUTH_TLS: u32 = 7;
 }
 
 /// A credential or verifier (RFC 5531 §8.2).

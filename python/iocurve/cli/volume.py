@@ -133,6 +133,11 @@ class VolumeOptions:
     """Address of this machine's own to listen on. Default: 127.0.0.1."""
     port: Port = 0
     """TCP port of NFS and MOUNT; 0 takes a free one."""
+    tls: Flag = False
+    """Encrypt the connections (TLS 1.3, RFC 9289), and refuse all others. The URL that is printed names the certificate
+    that clients must trust."""
+    tls_certificate: Path | None = None
+    """A PEM file with a certificate and its key, for --tls. Default: one that is made at first use and kept."""
     max_connections: AtLeast1 | None = None
     """Most open connections. When all are open, addresses have equal shares, and idle ones make room. Default: 8192."""
     fault: Annotated[tuple[str, ...], Many] = ()
@@ -146,7 +151,11 @@ class VolumeOptions:
 
     def settings(self) -> dict[str, Any]:
         """The settings of ``VolumeSpec`` that were given."""
-        return given(vars(self) | {"port": self.port or None, "fault_log": self.fault_log and str(self.fault_log)})
+        return given(
+            vars(self)
+            | {"port": self.port or None, "fault_log": self.fault_log and str(self.fault_log)}
+            | {"tls_certificate": self.tls_certificate and str(self.tls_certificate.absolute())}
+        )
 
 
 LIMITS, ACCESS, VOLUME = LimitOptions(), AccessOptions(), VolumeOptions()
@@ -180,7 +189,8 @@ def serve_volume(
         Several exports, each with its settings: --export /a:profile=anf-premium,quota=2TiB
         /b:store=/srv,allow=10.1.0.0/16,read_only=true.
     config
-        A TOML file instead of these options: listen or address, port, max_connections, fault, fault_seed, fault_log,
+        A TOML file instead of these options: listen or address, port, tls, tls_certificate, max_connections, fault,
+        fault_seed, fault_log,
         and for each export a table [[export]] with path, profile, quota, throughput, iops, latency, pool,
         client_egress, client_iops_read, client_iops_write, speed, store, allow, read_only, secure_ports, root_squash,
         all_squash, anonuid, anongid, suid, dev, sync.

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from iocurve.foundation.errors import RunError
+from iocurve.foundation.serving import make_certificate as make_certificate_of
+from iocurve.foundation.serving import write_private
 from iocurve.machine.files import state_directory
 
 HEAD_PORT = 6379
@@ -93,28 +93,16 @@ def cluster_directory() -> Path:
 TOKEN = "token"
 KEY = "tls-key.pem"
 CERTIFICATE = "tls-certificate.pem"
-_DAYS = "36500"
-"""Machines whose clock is wrong must accept the certificate, too; its key is removed with the cluster."""
 
 
 def make_token(directory: Path) -> None:
     """Makes the token of a cluster; only its owner can read it."""
-    _write_private(directory / TOKEN, secrets.token_hex(32))
+    write_private(directory / TOKEN, secrets.token_hex(32))
 
 
 def make_certificate(directory: Path, addresses: Iterable[str]) -> None:
     """Makes a key and a certificate for these addresses, which also is its own authority. Raises ``RunError``."""
-    names = ",".join(f"IP:{address}" for address in addresses)
-    words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    words += ["-days", _DAYS, "-subj", "/CN=iocurve", "-addext", f"subjectAltName={names}"]
-    words += ["-keyout", str(directory / KEY), "-out", str(directory / CERTIFICATE)]
-    _write_private(directory / KEY, "")
-    try:
-        made = subprocess.run(words, capture_output=True, text=True, check=False)
-    except OSError:
-        raise RunError("--tls needs the program openssl: apt-get install openssl") from None
-    if made.returncode:
-        raise RunError(f"--tls: openssl made no certificate: {made.stderr.strip().splitlines()[-1]}")
+    make_certificate_of(directory / KEY, directory / CERTIFICATE, [f"IP:{address}" for address in addresses])
 
 
 def files(directory: Path) -> dict[str, str]:
@@ -172,9 +160,3 @@ def applied(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-def _write_private(path: Path, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)

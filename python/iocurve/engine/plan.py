@@ -40,6 +40,17 @@ class FileOpen(Struct):
     """Drop the file's pages from the page cache before the run and, without ``direct``, before each further pass."""
 
 
+class NfsTls(Struct):
+    """TLS of a user-space NFS mount."""
+
+    ca: str | None = None
+    """PEM file with the authorities that are trusted; None: those of the system."""
+    certificate: str | None = None
+    """PEM file with the client's certificate and its key, for servers that ask for one."""
+    insecure: bool = False
+    """Any certificate is accepted: encrypted, but the server is not known."""
+
+
 class NfsMount(Struct):
     """A user-space NFS mount."""
 
@@ -73,6 +84,8 @@ class NfsMount(Struct):
     """Most bytes of one READ, also where the server takes more; None is the server's limit."""
     wsize: Annotated[int, Meta(ge=1024, le=1048576)] | None = None
     """Most bytes of one WRITE, also where the server takes more; None is the server's limit."""
+    tls: NfsTls | None = None
+    """TLS of all connections but the portmapper's (RFC 9289); None: nothing is encrypted."""
 
 
 SpaceCall = Literal["fallocate", "ftruncate"]

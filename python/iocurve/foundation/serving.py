@@ -1,13 +1,18 @@
-"""Servers of the standard library that run in a thread."""
+"""Servers of the standard library that run in a thread, and the certificates of servers."""
 
 from __future__ import annotations
 
+import os
 import selectors
 import socket
+import subprocess
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from socketserver import TCPServer
+
+from iocurve.foundation.errors import RunError
 
 Answer = Callable[[str], tuple[str, Iterable[bytes]] | None]
 """The content type and the parts of what is at a path; None where nothing is."""
@@ -79,3 +84,29 @@ def _serve(server: TCPServer, told: socket.socket) -> None:
         selector.register(told, selectors.EVENT_READ, data=True)
         while not any(key.data for key, _ in selector.select()):
             server.handle_request()
+
+
+def write_private(path: Path, text: str) -> None:
+    """Makes a new file that only its owner can read."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+
+
+_DAYS = "36500"
+"""Machines whose clock is wrong must accept a certificate, too."""
+
+
+def make_certificate(key: Path, certificate: Path, names: Iterable[str], *extensions: str) -> None:
+    """Makes a key and a certificate that it signs, for names such as ``IP:10.0.0.1``. Raises ``RunError``."""
+    words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    words += ["-days", _DAYS, "-subj", "/CN=iocurve", "-keyout", str(key), "-out", str(certificate)]
+    for extension in (f"subjectAltName={','.join(names)}", *extensions):
+        words += ["-addext", extension]
+    write_private(key, "")
+    try:
+        made = subprocess.run(words, capture_output=True, text=True, check=False)
+    except OSError:
+        raise RunError("--tls needs the program openssl: apt-get install openssl") from None
+    if made.returncode:
+        raise RunError(f"--tls: openssl made no certificate: {made.stderr.strip().splitlines()[-1]}")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 import msgspec
 
-from iocurve.engine.plan import NfsMount
+from iocurve.engine.plan import NfsMount, NfsTls
 from iocurve.foundation.errors import nearest
 
 NUMBERS = {
@@ -24,6 +25,8 @@ NUMBERS = {
     "timeo": (100, 36_000),
     "retrans": (0, 100),
 }
+TLS = ("tls", "insecure", "ca", "certificate")
+"""Encryption (RFC 9289): the first two have no value, the others name PEM files."""
 VERSIONS = {"3": 3, "4": 4, "4.1": 4}
 """By what people write. Version 4 is always 4.1."""
 SLOTS_DEFAULT = 64
@@ -60,6 +63,8 @@ class NfsUrl(msgspec.Struct, frozen=True):
     timeout_ns: int | None = None
     """Time limit for the reply to a call: ``timeo`` × (1 + ``retrans``), with ``timeo`` in tenths of a second as in
     libnfs and nfs(5). Calls are sent only once, since TCP retransmits lost segments."""
+    tls: NfsTls | None = None
+    """Encryption of the connections; None: nothing is encrypted."""
 
 
 def parse_nfs_url(text: str) -> NfsUrl:
@@ -78,7 +83,8 @@ def parse_nfs_url(text: str) -> NfsUrl:
         raise ValueError(f"'{text}' names no export; write nfs://{parts.netloc}/export")
     if parts.fragment or parts.username is not None:
         raise ValueError(f"'{text}': only a host, a port, an export and ?name=value belong in an NFS URL")
-    said = _parameters(text, parts.query)
+    query = parse_qsl(parts.query, keep_blank_values=True)
+    said = _parameters(text, [(name, value) for name, value in query if name not in TLS])
     return NfsUrl(
         host=parts.hostname,
         export=unquote(parts.path),
@@ -92,6 +98,7 @@ def parse_nfs_url(text: str) -> NfsUrl:
         uid=said.get("uid"),
         gid=said.get("gid"),
         timeout_ns=_timeout_ns(said),
+        tls=_tls(text, {name: value for name, value in query if name in TLS}),
     )
 
 
@@ -115,7 +122,9 @@ def parse_nfs_urls(text: str) -> tuple[NfsUrl, ...]:
 def with_parameters(text: str, changes: Mapping[str, object]) -> str:
     """The URL with some of its parameters changed or added."""
     parts = urlsplit(text)
-    said = {"vers" if name == "version" else name: value for name, value in parse_qsl(parts.query)}
+    said = {
+        "vers" if name == "version" else name: value for name, value in parse_qsl(parts.query, keep_blank_values=True)
+    }
     return parts._replace(query=urlencode(said | {name: str(value) for name, value in changes.items()})).geturl()
 
 
@@ -125,7 +134,28 @@ def nfs_address(mount: NfsMount) -> str:
     port = f":{mount.port}" if mount.port else ""
     version = "vers=4.1&" if mount.version == 4 else ""
     mount_port = f"mountport={mount.mount_port}&" if mount.mount_port not in (None, mount.port) else ""
-    return f"nfs://{host}{port}{quote(mount.export)}?{version}{mount_port}nconnect={mount.nconnect}"
+    tls = "".join(f"{part}&" for part in _told(mount.tls)) if mount.tls else ""
+    return f"nfs://{host}{port}{quote(mount.export)}?{version}{mount_port}{tls}nconnect={mount.nconnect}"
+
+
+def _told(tls: NfsTls) -> list[str]:
+    """The parameters of a URL that say so."""
+    files = {"ca": tls.ca, "certificate": tls.certificate}
+    return ["tls", *["insecure"] * tls.insecure, *(f"{name}={quote(path)}" for name, path in files.items() if path)]
+
+
+def _tls(text: str, said: Mapping[str, str]) -> NfsTls | None:
+    for name, value in said.items():
+        if bool(value) != (name in ("ca", "certificate")):
+            raise ValueError(f"'{text}': {name} {'takes no value' if value else 'names a file: ' + name + '=FILE'}")
+    if "tls" not in said:
+        if said:
+            raise ValueError(f"'{text}': {next(iter(said))} goes with tls; add tls or leave it out")
+        return None
+    if "insecure" in said and "ca" in said:
+        raise ValueError(f"'{text}': with insecure no certificate is checked; leave out ca or insecure")
+    files = {name: str(Path(said[name]).absolute()) for name in ("ca", "certificate") if name in said}
+    return NfsTls(insecure="insecure" in said, **files)
 
 
 def _timeout_ns(said: dict[str, int]) -> int | None:
@@ -134,17 +164,17 @@ def _timeout_ns(said: dict[str, int]) -> int | None:
     return said.get("timeo", TIMEO_DEFAULT) * (1 + said.get("retrans", 0)) * DECISECOND_NS
 
 
-def _parameters(text: str, query: str) -> dict[str, int]:
+def _parameters(text: str, query: Sequence[tuple[str, str]]) -> dict[str, int]:
     said = {}
-    for name, value in parse_qsl(query, keep_blank_values=True):
+    for name, value in query:
         if name in {"vers", "version"}:
             if value not in VERSIONS:
                 raise ValueError(f"'{text}': {name} must be 3 or 4.1, not '{value}'")
             said["vers"] = VERSIONS[value]
             continue
         if name not in NUMBERS:
-            close = nearest(name, ["vers", *NUMBERS])
-            hint = f"did you mean {close}?" if close else f"there are vers=3, vers=4.1, {', '.join(NUMBERS)}"
+            close = nearest(name, ["vers", *NUMBERS, *TLS])
+            hint = f"did you mean {close}?" if close else f"there are vers=3, vers=4.1, {', '.join((*NUMBERS, *TLS))}"
             raise ValueError(f"'{text}': '{name}={value}' is not supported; {hint}")
         low, high = NUMBERS[name]
         if not (value.isascii() and value.isdigit() and len(value) < 11 and low <= int(value) <= high):

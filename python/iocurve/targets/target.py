@@ -72,6 +72,7 @@ class NfsTarget(msgspec.Struct, frozen=True):
             session_slots=self.url.slots,
             rsize=self.url.rsize,
             wsize=self.url.wsize,
+            tls=self.url.tls,
             uid=os.getuid() if self.url.uid is None else self.url.uid,
             gid=os.getgid() if self.url.gid is None else self.url.gid,
             durability="none",

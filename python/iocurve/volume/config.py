@@ -6,9 +6,13 @@ The rules of an export are those of exports(5): which clients may use it, and as
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import re
 import secrets
+import socket
+import tempfile
 from collections.abc import Iterable
 from difflib import get_close_matches
 from ipaddress import ip_address, ip_network
@@ -17,8 +21,10 @@ from typing import Literal
 
 from msgspec import field
 
+from iocurve.foundation.serving import make_certificate
 from iocurve.foundation.structs import Struct, TaggedStruct
 from iocurve.machine.files import state_directory
+from iocurve.machine.processes import addresses_towards
 from iocurve.volume.limits import Limits
 
 DEFAULT_RATES = {
@@ -175,6 +181,39 @@ def is_loopback(address: str) -> bool:
         return False
 
 
+def reachable_host(address: str) -> str:
+    """The host of URLs and mount commands of a volume that listens on an address; IPv6 addresses are in brackets.
+
+    A volume that listens on all addresses is reached at the one that packets to other machines leave from; without a
+    route to any, at this machine's name.
+    """
+    found = ip_address(address)
+    if found.is_unspecified:
+        outside = OUTSIDE if found.version == 6 else OUTSIDE[1:]
+        routes = list(filter(None, map(addresses_towards, outside)))
+        if not routes:
+            return socket.gethostname()
+        found = ip_address(routes[0][0].partition("%")[0])
+    return f"[{found}]" if found.version == 6 else str(found)
+
+
+OUTSIDE = ("2001:db8::1", "192.0.2.1")
+"""Addresses of documentation (RFC 3849, RFC 5737), which are on no local network."""
+
+
+def certificate_names(address: str) -> set[str]:
+    """The names that clients may use for a volume that listens on an address, as a certificate has them."""
+    hosts = {"127.0.0.1", "::1", "localhost", socket.gethostname(), reachable_host(address).strip("[]")}
+    return {f"IP:{host}" if _is_address(host) else f"DNS:{host}" for host in hosts}
+
+
+def _is_address(host: str) -> bool:
+    try:
+        return bool(ip_address(host))
+    except ValueError:
+        return False
+
+
 CONNECTIONS_MAX = 8192
 CONNECTION_MEMORY_BYTES = 128 << 20
 
@@ -203,6 +242,14 @@ class ExportConfig(Struct):
     rules: ExportRules = ExportRules()
 
 
+class TlsFiles(Struct):
+    """PEM files of a server's TLS."""
+
+    certificate: str
+    key: str
+    """May be the file of the certificate."""
+
+
 class VolumeConfig(Struct):
     """The exports of a volume, and the address it listens on."""
 
@@ -218,6 +265,29 @@ class VolumeConfig(Struct):
     """32 hexadecimal digits. With the same key, handles of directories outlive a restart."""
     faults: Faults | None = None
     """Faults that all stores inject."""
+    tls: TlsFiles | None = None
+    """Keys of TLS, which every connection must use."""
+
+
+# ---- the key and the certificate of TLS
+
+
+def tls_files(names: Iterable[str]) -> TlsFiles:
+    """This user's key and certificate for names such as ``IP:10.0.0.1``, made at first use.
+
+    Clients that trust the certificate do so over restarts. Raises ``RunError``.
+    """
+    found = sorted(names)
+    directory = state_directory() / "volume-tls" / hashlib.sha256(",".join(found).encode()).hexdigest()[:16]
+    if not directory.exists():
+        directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(dir=directory.parent))
+        # One that signs for others is refused as the certificate of a server.
+        make_certificate(draft / "key.pem", draft / "certificate.pem", found, "basicConstraints=critical,CA:FALSE")
+        # A volume that starts at once may have made them meanwhile.
+        with contextlib.suppress(OSError):
+            draft.rename(directory)
+    return TlsFiles(certificate=str(directory / "certificate.pem"), key=str(directory / "key.pem"))
 
 
 # ---- the key that proves file handles of directories

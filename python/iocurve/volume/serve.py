@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import re
 import signal
-import socket
 import stat
 import subprocess
 import sys
@@ -18,13 +17,14 @@ from ipaddress import ip_address
 from itertools import permutations
 from pathlib import Path
 from typing import IO
+from urllib.parse import quote
 
 from iocurve._native import Volume
 from iocurve.foundation.errors import TargetError
 from iocurve.foundation.units import format_bytes
-from iocurve.machine.processes import addresses_towards, counted_as_target
+from iocurve.machine.processes import counted_as_target
 from iocurve.volume import profile
-from iocurve.volume.config import ExportRules, VolumeConfig, is_loopback
+from iocurve.volume.config import ExportRules, TlsFiles, VolumeConfig, is_loopback, reachable_host
 from iocurve.volume.spec import MEMORY, ExportSpec, VolumeSpec
 
 NCONNECT_DEFAULT = 8
@@ -40,10 +40,11 @@ def greeting(spec: VolumeSpec, port: int) -> Iterator[str]:
     """The lines that announce a volume: for each export its URL, limits and clients, and the commands that mount it."""
     address = spec.listen_address
     host = reachable_host(address)
+    tls = spec.tls_files()
     for export in spec.export:
         speed, rules = export.limits().throughput or "no limit", export.rules()
         level = f"{export.profile_name}, {format_bytes(export.quota_bytes())}"
-        yield f"nfs://{host}:{port}{export.path}   {speed} ({level}); store: {export.store}"
+        yield f"nfs://{host}:{port}{export.path}{_trusting(tls)}   {speed} ({level}); store: {export.store}"
         yield f"clients: {rules.who_may()}"
         if not is_loopback(address) and not rules.clients:
             yield f"warning: anyone who can reach {address} may use {export.path}; name the clients with --allow"
@@ -51,34 +52,15 @@ def greeting(spec: VolumeSpec, port: int) -> Iterator[str]:
             yield warning
         if export.store != MEMORY and not export.sync:
             yield f"warning: a crash of this machine may undo changes of names and attributes in {export.path}: --async"
-        yield f"mount it with: {mount_command(host, port, export)}"
-        yield f"or with NFSv4.1: {mount_command_v4(host, port, export)}"
+        yield f"mount it with: {mount_command(host, port, export, tls is not None)}"
+        yield f"or with NFSv4.1: {mount_command_v4(host, port, export, tls is not None)}"
     if not is_loopback(address):
         every = ", every address of this machine," if ip_address(address).is_unspecified else ""
-        yield f"warning: on {address}{every} nothing is encrypted, and clients state who they are; trust the network"
+        encrypted = "connections are" if tls else "nothing is"
+        yield f"warning: on {address}{every} {encrypted} encrypted, and clients state who they are; trust the network"
     yield from _stores_inside_others(spec.export)
     if (faults := spec.faults()) is not None:
         yield faults.announcement()
-
-
-def reachable_host(address: str) -> str:
-    """The host of URLs and mount commands of a volume that listens on an address; IPv6 addresses are in brackets.
-
-    A volume that listens on all addresses is reached at the one that packets to other machines leave from; without a
-    route to any, at this machine's name.
-    """
-    found = ip_address(address)
-    if found.is_unspecified:
-        outside = OUTSIDE if found.version == 6 else OUTSIDE[1:]
-        routes = list(filter(None, map(addresses_towards, outside)))
-        if not routes:
-            return socket.gethostname()
-        found = ip_address(routes[0][0].partition("%")[0])
-    return f"[{found}]" if found.version == 6 else str(found)
-
-
-OUTSIDE = ("2001:db8::1", "192.0.2.1")
-"""Addresses of documentation (RFC 3849, RFC 5737), which are on no local network."""
 
 
 def _stores_inside_others(exports: Sequence[ExportSpec]) -> Iterator[str]:
@@ -107,16 +89,26 @@ def _not_writable(export: ExportSpec, rules: ExportRules) -> str | None:
     )
 
 
-def mount_command(host: str, port: int, export: ExportSpec) -> str:
+def _trusting(tls: TlsFiles | None) -> str:
+    """The parameters of a URL that trusts a volume's certificate."""
+    return f"?tls&ca={quote(tls.certificate)}" if tls else ""
+
+
+def mount_command(host: str, port: int, export: ExportSpec, tls: bool = False) -> str:
     """The command that mounts an export on a Linux client, with the connections that its profile advises."""
-    options = f"vers=3,proto=tcp,port={port},mountport={port},nolock,nconnect={_nconnect(export)},nosuid,nodev"
+    options = (
+        f"vers=3,proto=tcp,port={port},mountport={port},nolock,nconnect={_nconnect(export)},nosuid,nodev{XPRTSEC * tls}"
+    )
     return f"sudo mount -t nfs -o {options} {host}:{export.path} /mnt"
 
 
-def mount_command_v4(host: str, port: int, export: ExportSpec) -> str:
+def mount_command_v4(host: str, port: int, export: ExportSpec, tls: bool = False) -> str:
     """The command that mounts an export with NFSv4.1, which brings locks and needs no mount protocol."""
-    options = f"vers=4.1,proto=tcp,port={port},nconnect={_nconnect(export)},nosuid,nodev"
+    options = f"vers=4.1,proto=tcp,port={port},nconnect={_nconnect(export)},nosuid,nodev{XPRTSEC * tls}"
     return f"sudo mount -t nfs -o {options} {host}:{export.path} /mnt"
+
+
+XPRTSEC = ",xprtsec=tls"
 
 
 def _nconnect(export: ExportSpec) -> int:

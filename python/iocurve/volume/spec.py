@@ -24,12 +24,15 @@ from iocurve.volume.config import (
     ExportRules,
     Faults,
     MemoryStore,
+    TlsFiles,
     VolumeConfig,
     anonymous_user,
+    certificate_names,
     handle_key,
     is_loopback,
     parse_client,
     parse_faults,
+    tls_files,
 )
 from iocurve.volume.limits import Limits
 from iocurve.volume.messages import LimitSettings
@@ -180,6 +183,10 @@ class VolumeSpec(Struct):
     """Decides which operations are hit."""
     fault_log: str | None = None
     """A new file that gets a line of JSON for each injected fault."""
+    tls: bool = False
+    """Connections must be encrypted (RFC 9289)."""
+    tls_certificate: str | None = None
+    """A PEM file with the certificate and its key; None makes one."""
     export: Annotated[tuple[ExportSpec, ...], Meta(min_length=1)]
 
     def __post_init__(self) -> None:
@@ -189,6 +196,8 @@ class VolumeSpec(Struct):
             raise InvalidField("fault", str(error)) from None
         if self.fault_log is not None and not rates:
             raise InvalidField("fault_log", "there are no faults to log; name some with fault")
+        if self.tls_certificate is not None and not self.tls:
+            raise InvalidField("tls_certificate", "this is the certificate of tls; add tls")
         if self.listen is None and not is_loopback(self.address):
             raise InvalidField(
                 "address",
@@ -200,6 +209,14 @@ class VolumeSpec(Struct):
     def listen_address(self) -> str:
         """The address that is listened on."""
         return self.listen or self.address
+
+    def tls_files(self) -> TlsFiles | None:
+        """The keys of TLS; None without it. Raises ``RunError``."""
+        if not self.tls:
+            return None
+        if self.tls_certificate is not None:
+            return TlsFiles(certificate=self.tls_certificate, key=self.tls_certificate)
+        return tls_files(certificate_names(self.listen_address))
 
     def faults(self) -> Faults | None:
         """The faults to inject; None without any."""
@@ -225,6 +242,7 @@ class VolumeSpec(Struct):
             exports=exports,
             connections_max=self.max_connections,
             faults=self.faults(),
+            tls=self.tls_files(),
         )
         return config if in_memory == len(exports) else config.replace(handle_key=handle_key())
 

@@ -280,6 +280,7 @@ mod tests {
             source: None,
             rsize: None,
             wsize: None,
+            tls: None,
         }
     }
 

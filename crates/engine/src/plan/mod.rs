@@ -29,7 +29,7 @@ pub use self::pacing::{
     ThinkCounts,
 };
 pub use self::payload::{Content, Payload, Renew};
-pub use self::target::{Durability, EnginePlan, FileOpen, FilePlan, FileSelect, Layout, NfsMount, SpaceCall};
+pub use self::target::{Durability, EnginePlan, FileOpen, FilePlan, FileSelect, Layout, NfsMount, NfsTls, SpaceCall};
 pub use self::tree::{SizeShare, StopAfter, Tree, TreeNames, TreePart, TreeSelect, TreeTask, TreeWork};
 pub use self::verify::{Verify, VerifyMap, VerifyMethod};
 

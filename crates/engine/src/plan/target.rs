@@ -147,6 +147,28 @@ pub struct NfsMount {
     #[serde(deserialize_with = "Option::deserialize")]
     #[cfg_attr(test, schemars(default, range(min = 1024, max = 1_048_576)))]
     pub wsize: Option<u32>,
+    /// TLS of all connections but the portmapper's (RFC 9289); `null`: nothing is encrypted.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[cfg_attr(test, schemars(default))]
+    pub tls: Option<NfsTls>,
+}
+
+/// TLS of a user-space NFS mount.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct NfsTls {
+    /// PEM file with the authorities that are trusted; `null`: those of the system.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[cfg_attr(test, schemars(default))]
+    pub ca: Option<String>,
+    /// PEM file with the client's certificate and its key, for servers that ask for one.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[cfg_attr(test, schemars(default))]
+    pub certificate: Option<String>,
+    /// Any certificate is accepted: encrypted, but the server is not known.
+    #[cfg_attr(test, schemars(default))]
+    pub insecure: bool,
 }
 
 /// A file or device, and the region of it that is used.

@@ -432,6 +432,7 @@ fn invalid_plans_are_refused_with_a_reason() {
         source: None,
         rsize: None,
         wsize: None,
+        tls: None,
     };
     let trims = vec![operation(OperationKind::Trim, BLOCK), operation(OperationKind::Write, BLOCK)];
     let amount = End { bytes: Some(1), ..worker().end };

@@ -5,6 +5,7 @@ mod admission;
 mod close;
 mod connection;
 pub(crate) mod cores;
+mod encrypted;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 pub(crate) mod incoming;

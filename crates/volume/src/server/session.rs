@@ -174,7 +174,7 @@ impl Session {
         now: Nanos,
     ) -> Result<Interest, Close> {
         let turned = self.take_turn(worker, transport, now);
-        self.settle(&worker.served.memory, turned.as_ref().ok() == Some(&Interest::Due));
+        self.settle(&worker.served.memory, turned.as_ref().ok() == Some(&Interest::Due), transport.held_bytes());
         self.note_transfer(turned.as_ref().ok(), now);
         if self.incoming.has_ended() {
             self.note_end(now);
@@ -184,8 +184,8 @@ impl Session {
 
     /// Notes the memory that it holds after a turn. Calls behind operations that wait are not the peer's to finish.
     #[inline]
-    fn settle(&mut self, memory: &ConnectionMemory, is_waiting: bool) {
-        let (record, held) = (self.transfer_bytes(), self.incoming.held_bytes());
+    fn settle(&mut self, memory: &ConnectionMemory, is_waiting: bool, sealed: usize) {
+        let (record, held) = (self.transfer_bytes() + sealed, self.incoming.held_bytes());
         let (waiting, operations) = (self.pending.bytes(), self.pending.in_flight());
         let (transfers, calls) = if is_waiting { (record, held) } else { (record + held, 0) };
         memory.settle(&mut self.account, transfers, calls + waiting, operations);

@@ -38,6 +38,11 @@ impl Socket {
         Self { stream: Arc::new(stream), pipe: None }
     }
 
+    /// The stream, for bytes that are sealed before they are sent.
+    pub(super) fn plain(&self) -> &TcpStream {
+        &self.stream
+    }
+
     pub(super) fn stream(&self) -> Weak<TcpStream> {
         Arc::downgrade(&self.stream)
     }

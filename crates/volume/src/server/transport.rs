@@ -34,6 +34,11 @@ pub(crate) trait Transport {
         Ok(0)
     }
 
+    /// Bytes of memory that it holds for bytes on their way.
+    fn held_bytes(&self) -> usize {
+        0
+    }
+
     /// Sends bytes that it holds, and returns whether all of them have gone.
     fn flush(&mut self, _pipes: &mut SplicePipes) -> io::Result<bool> {
         Ok(true)

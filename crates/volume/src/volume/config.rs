@@ -75,8 +75,19 @@ pub struct VolumeConfig {
     pub handle_key: [u8; 16],
     /// Faults that all stores inject; none if `None`.
     pub faults: Option<Faults>,
+    /// Keys of TLS, which every connection must use; without it nothing is encrypted.
+    pub tls: Option<TlsFiles>,
     /// Version of the program, which `EXCHANGE_ID` tells clients.
     pub version: &'static str,
+}
+
+/// The PEM files of a server's TLS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// Its certificate, and those of the authorities that signed it.
+    pub certificate: PathBuf,
+    /// The key of the certificate; it may be in the same file.
+    pub key: PathBuf,
 }
 
 /// Default of `VolumeConfig::connections_max`.
@@ -95,6 +106,7 @@ impl Default for VolumeConfig {
             connection_memory_bytes: LIMIT_BYTES as u64,
             handle_key: HandleKey::random().to_bytes(),
             faults: None,
+            tls: None,
             version: env!("CARGO_PKG_VERSION"),
         }
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use iocurve_meter::{Clock, Nanos};
+use iocurve_tls::ServerTls;
 
 use crate::memory::ConnectionMemory;
 use crate::nfs4_state::{ClientRecord, DirectoryRecord, State};
@@ -26,7 +27,7 @@ use crate::store::faulty::{FaultLog, Faults, FaultyStore};
 use crate::store::handle::HandleKey;
 use crate::store::memory::MemoryStore;
 use crate::store::times::wall_ns;
-pub use config::{ExportConfig, StoreConfig, VolumeConfig, VolumeError};
+pub use config::{ExportConfig, StoreConfig, TlsFiles, VolumeConfig, VolumeError};
 use config::{check, check_limits, check_quota};
 
 /// Most exports in the name of the server, whose length the protocol limits.
@@ -54,6 +55,8 @@ impl Volume {
     /// Binds the port and starts to serve.
     pub fn start(config: &VolumeConfig) -> Result<Self, VolumeError> {
         check(config)?;
+        let tls = config.tls.as_ref().map(|files| ServerTls::new(&files.certificate, &files.key)).transpose();
+        let tls = tls.map_err(|error| VolumeError::Config(format!("TLS: {error}")))?;
         let address = SocketAddr::new(config.address, config.port);
         let listener = TcpListener::bind(address).map_err(|source| VolumeError::Listen { address, source })?;
         accept_unpaced(&listener);
@@ -67,11 +70,11 @@ impl Volume {
         let memory = ConnectionMemory::new(config.connection_memory_bytes as usize);
         let mut nfs4 = State::new(scope(&exports), config.handle_key, records(config), clock.now());
         nfs4.implementation = format!("iocurve {}", config.version);
-        Self::serve(listener, exports, memory, nfs4, threads, clock)
+        Self::serve((listener, tls), exports, memory, nfs4, threads, clock)
     }
 
     fn serve(
-        listener: TcpListener,
+        (listener, tls): (TcpListener, Option<ServerTls>),
         exports: Exports,
         memory: ConnectionMemory,
         nfs4: State,
@@ -88,15 +91,20 @@ impl Volume {
         let mut volume = Self { address, served, counters, clock, started, threads, handles: Vec::new() };
         let mut listener = Some(listener);
         for own in 0..count {
-            volume.start_thread(own, listener.take())?;
+            volume.start_thread(own, listener.take(), tls.clone())?;
         }
         Ok(volume)
     }
 
-    fn start_thread(&mut self, own: usize, listener: Option<TcpListener>) -> Result<(), VolumeError> {
+    fn start_thread(
+        &mut self,
+        own: usize,
+        listener: Option<TcpListener>,
+        tls: Option<ServerTls>,
+    ) -> Result<(), VolumeError> {
         let (counters, threads) = (Arc::clone(&self.counters[own]), Arc::clone(&self.threads));
         let (served, clock) = (Arc::clone(&self.served), self.clock.clone());
-        let reactor = Reactor::new(served, counters, threads, own, listener, clock);
+        let reactor = Reactor::new(served, counters, threads, own, listener, tls, clock);
         let reactor = reactor.map_err(system("prepare its threads"))?;
         let handle = thread::Builder::new().name(format!("volume-{own}")).spawn(move || reactor.run());
         self.handles.push(handle.map_err(system("start its threads"))?);

@@ -16,7 +16,7 @@ import msgspec
 
 from iocurve.advice.doctor.host import Bundle, HostFiles
 from iocurve.advice.doctor.mounts import NETWORK_FILE_SYSTEMS, ClientMount, mounts
-from iocurve.advice.doctor.nfs import AZURE_FILES
+from iocurve.advice.doctor.nfs import AZURE_FILES, TUNNELS
 from iocurve.machine.mounts import nearest, unescaped
 from iocurve.machine.processes import tcp_address
 
@@ -91,6 +91,8 @@ def bundle(host: HostFiles, subject: str | None, about: str = "") -> Bundle:
     }
     texts = {}
     for path, text in sorted(host.texts.items()):
+        if path.endswith("/comm") and text.strip() not in TUNNELS:
+            continue
         if path in rewrites:
             texts[path] = rewrites[path](text)
         elif kept := next((lines for start, lines in KEPT_LINES.items() if path.startswith(start)), None):

@@ -95,6 +95,14 @@ class ClientMount(Mount, frozen=True):
         except ValueError:
             return None
 
+    @property
+    def is_tunnelled(self) -> bool:
+        """True if the server's address is this machine's own: a program here passes on what is sent there."""
+        try:
+            return ipaddress.ip_address(self.address).is_loopback
+        except ValueError:
+            return self.address == "localhost"
+
     def number_option(self, name: str) -> int | None:
         """The value of an option that is a number."""
         value = self.options.get(name, "")

@@ -90,6 +90,8 @@ def check(mount: ClientMount, host: HostFiles, service: Service, bytes_per_s: fl
     yield "nfs.version", point, _version(mount, service)
     yield "nfs.hard", point, _hard(mount)
     yield "nfs.attributes", point, _attributes(mount)
+    if mount.is_tunnelled or "xprtsec" in mount.options:
+        yield "nfs.encryption", point, _encryption(mount, host)
     if mount.version.startswith("4") and mount.version not in ("4", "4.0"):
         yield "nfs.session_slots", point, _session_slots(mount, host, service)
     else:
@@ -103,7 +105,7 @@ def check(mount: ClientMount, host: HostFiles, service: Service, bytes_per_s: fl
 KEPT_VALUES = {
     "vers": (), "proto": (), "nconnect": ("1",), "port": ("0", "2049"), "mountport": ("0", "2049"), "sec": ("sys",),
     "rsize": (), "wsize": (), "timeo": ("600",), "retrans": ("2",), "lookupcache": ("all",),
-    "acregmin": ("3",), "acregmax": ("60",), "acdirmin": ("30",), "acdirmax": ("60",),
+    "xprtsec": ("none",), "acregmin": ("3",), "acregmax": ("60",), "acdirmin": ("30",), "acdirmax": ("60",),
 }  # fmt: skip
 """Options that a new mount must repeat, with the values that need no option."""
 KEPT_FLAGS = {
@@ -195,6 +197,8 @@ def url(mount: ClientMount, **settings: int) -> str:
     port = f":{mount.port}" if mount_port == mount.port or version == "4.1" else ""
     if not port and mount.port != NFS_PORT:
         values["nfsport"] = mount.port
+    if mount.options.get("xprtsec") == "tls":
+        values["tls"] = ""
     export = mount.source.rpartition(":/")[2]
     return f"nfs://{host}{port}/{quote(export)}?{urlencode(values | settings)}"
 
@@ -301,6 +305,24 @@ def _attributes(mount: ClientMount) -> Judgement:
         fix=AGAIN if off else longer,
         undo=f"mount again with {','.join(off) or 'the options as they were'}",
         again=((mount, "ac,async"),) if off else (),
+    )
+
+
+TUNNELS = ("stunnel", "stunnel4", "stunnel5", "efs-proxy", "ghostunnel", "haproxy", "ssh", "socat")
+"""Programs through which a mount is encrypted: Azure Files' and Amazon EFS's encryption in transit, and others."""
+
+
+def _encryption(mount: ClientMount, host: HostFiles) -> Judgement:
+    names = (host.text(f"proc/{number}/comm").strip() for number in host.names("proc") if number.isdigit())
+    running = sorted(set(names) & set(TUNNELS)) if mount.is_tunnelled else []
+    through = f"a tunnel: {' or '.join(running)}" if running else "a server of this machine"
+    kernel = f"xprtsec={mount.options.get('xprtsec')}: encrypted by the kernel's client"
+    return Judgement(
+        "yellow" if running else "green",
+        f"{mount.address}:{mount.port} is {through}" if mount.is_tunnelled else kernel,
+        fix="compare the tunnel's processor time with the mount's throughput (pidstat -u 1); with Linux 6.5 or newer "
+        "and a server that offers TLS, mount without the tunnel: xprtsec=tls",
+        undo="mount through the tunnel as before",
     )
 
 

@@ -100,6 +100,7 @@ def _mount(section: Section, url: NfsUrl, user: tuple[int, int]) -> planned.NfsM
         session_slots=url.slots,
         rsize=url.rsize,
         wsize=url.wsize,
+        tls=url.tls,
         uid=uid if url.uid is None else url.uid,
         gid=gid if url.gid is None else url.gid,
         durability=section.target.durability,

@@ -35,7 +35,7 @@ impl<'a, P: Mountable> Export<'a, P> {
 
     /// Route to the NFS program.
     pub(super) fn route(&self) -> Route {
-        self.calls.rpc().route
+        self.calls.rpc().route.clone()
     }
 
     /// Limits of one call: those of the server, within those of the mount.

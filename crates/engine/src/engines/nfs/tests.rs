@@ -246,7 +246,7 @@ struct Wire {
 impl Wire {
     fn new(keep_payload: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let socket = Socket::start(&Route { peer: listener.local_addr().unwrap(), source: None }).unwrap();
+        let socket = Socket::start(&Route { peer: listener.local_addr().unwrap(), source: None, tls: None }).unwrap();
         assert!(socket.wait(true, SECOND).unwrap());
         socket.connected().unwrap();
         let (peer, _) = listener.accept().unwrap();

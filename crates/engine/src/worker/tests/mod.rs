@@ -306,6 +306,7 @@ fn what_is_in_flight_at_the_end_has_the_timeout_of_the_mount_to_complete() {
         session_slots: 64,
         rsize: None,
         wsize: None,
+        tls: None,
     };
     let ended = |engine, service_s: u64| {
         let plan = Worker { engine, end: for_ms(1_000), ..worker() };

@@ -4,6 +4,7 @@ use std::io;
 
 use iocurve_epoll::Epoll;
 use iocurve_meter::{Clock, Nanos, SECOND};
+use iocurve_tls::Wait;
 
 use crate::engines::request::Completion;
 use crate::outcome::ConnectionOutcome;
@@ -221,8 +222,8 @@ impl Connection {
         }
     }
 
-    /// Called when epoll reports the socket: an attempt to connect has ended. Returns `true` if the connection is up
-    /// again, with all its calls queued again.
+    /// Called when epoll reports the socket: an attempt to connect has ended, or TLS can go on. Returns `true` if the
+    /// connection is up again, with all its calls queued again.
     pub(super) fn attempt_ended<P: Protocol>(
         &mut self,
         flight: &Flight<P>,
@@ -232,11 +233,16 @@ impl Connection {
         if !matches!(self.status, Status::Connecting { .. }) {
             return Ok(false);
         }
-        let Status::Connecting { socket, .. } = std::mem::replace(&mut self.status, Status::Down { retry_at: 0 })
+        let Status::Connecting { socket, until } = std::mem::replace(&mut self.status, Status::Down { retry_at: 0 })
         else {
             unreachable!("checked above");
         };
-        socket.connected()?;
+        if let Some(wait) = socket.connected()? {
+            let events = if wait == Wait::Write { libc::EPOLLOUT } else { libc::EPOLLIN };
+            epoll.modify(&socket, self.number as u64, events)?;
+            self.status = Status::Connecting { socket, until };
+            return Ok(false);
+        }
         epoll.modify(&socket, self.number as u64, libc::EPOLLIN)?;
         self.status = Status::Up(socket);
         self.up_since = clock.now();

@@ -346,7 +346,7 @@ impl<P: Protocol> NfsEngine<P> {
     fn recover(&mut self, now: Nanos) -> Result<(), EngineError> {
         self.connections.iter_mut().for_each(Connection::suspend);
         self.flight.suspend();
-        let recovery = self.flight.protocol.recovery(&self.mount, self.route, &self.server);
+        let recovery = self.flight.protocol.recovery(&self.mount, self.route.clone(), &self.server);
         let (sender, receiver) = mpsc::channel();
         let cancel = Arc::clone(&self.cancel);
         // If the loop no longer waits for the session, the session's lease ends it.
@@ -449,7 +449,7 @@ impl<P: Protocol> Drop for NfsEngine<P> {
         if self.flight.is_empty()
             && let Some(socket) = self.connections.iter_mut().find_map(Connection::take_socket)
         {
-            self.flight.protocol.leave(socket, self.route, &self.server);
+            self.flight.protocol.leave(socket, self.route.clone(), &self.server);
         }
     }
 }

@@ -381,7 +381,7 @@ pub(super) fn connect_further(
     let mut sockets = vec![socket];
     for _ in 1..mount.nconnect {
         let socket = mounter::connect(&route, &server, mount.timeout_ns, stop)?;
-        let mut rpc = rpc_on(socket, route, &server, &credential, mount.timeout_ns, stop);
+        let mut rpc = rpc_on(socket, route.clone(), &server, &credential, mount.timeout_ns, stop);
         Client::bind(&mut rpc, session)?;
         sockets.push(rpc.socket);
     }

@@ -53,7 +53,7 @@ impl Recovery {
     fn attempt(&mut self, cancel: &AtomicBool) -> Result<Recovered<Nfs4>, EngineError> {
         let timeout_ns = self.mount.timeout_ns;
         let socket = mounter::connect(&self.route, &self.server, timeout_ns, cancel)?;
-        let rpc = rpc_on(socket, self.route, &self.server, &self.credential, timeout_ns, cancel);
+        let rpc = rpc_on(socket, self.route.clone(), &self.server, &self.credential, timeout_ns, cancel);
         let mut client = Client::resume(rpc, self.registration.clone(), 1, timeout_ns);
         let kept = client.renew();
         // Another attempt continues with what the server has counted in this one.

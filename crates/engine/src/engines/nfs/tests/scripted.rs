@@ -179,6 +179,7 @@ impl<P: Program> Server<P> {
             source: None,
             rsize: None,
             wsize: None,
+            tls: None,
         }
     }
 

@@ -2,9 +2,12 @@
 
 use std::io;
 use std::net::ToSocketAddrs;
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use iocurve_meter::Nanos;
+use iocurve_tls::{ClientKeys, ClientTls};
 use iocurve_wire::mount3::{
     MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_EXPORT, MOUNTPROC3_MNT, dirpath, exports, mountres3, mountstat3,
 };
@@ -70,7 +73,7 @@ impl<'a> Mounter<'_, 'a> {
 
     fn ask_port(&self, program: &str, prog: u32, vers: u32, option: &str) -> Result<u16, EngineError> {
         let host = &self.mount.host;
-        let mut rpc = self.reach(PMAP_PORT)?.map_err(|error| {
+        let mut rpc = self.reach(PMAP_PORT, None)?.map_err(|error| {
             let export = &self.mount.export;
             EngineError::Connection(format!(
                 "the portmapper of {host} (port {PMAP_PORT}) does not tell the port of {program}: {error}; is the server \
@@ -89,11 +92,22 @@ impl<'a> Mounter<'_, 'a> {
 
     fn connect(&self, program: &str, port: u16) -> Result<Rpc<'a>, EngineError> {
         let timeout_ns = self.mount.timeout_ns;
-        self.reach(port)?.map_err(|error| unreachable_error(program, &self.server(port), &error, timeout_ns))
+        let tls = self.tls()?.map(|tls| (tls, self.mount.version));
+        self.reach(port, tls.as_ref())?
+            .map_err(|error| unreachable_error(program, &self.server(port), &error, timeout_ns))
+    }
+
+    /// Reads the keys, if the mount demands TLS.
+    fn tls(&self) -> Result<Option<Arc<ClientTls>>, EngineError> {
+        let Some(tls) = &self.mount.tls else { return Ok(None) };
+        let (ca, certificate) = (tls.ca.as_deref().map(Path::new), tls.certificate.as_deref().map(Path::new));
+        let keys = ClientKeys { ca, certificate, insecure: tls.insecure };
+        let read = ClientTls::new(&keys, &self.mount.host);
+        read.map(|tls| Some(Arc::new(tls))).map_err(|error| EngineError::Connection(format!("TLS: {error}")))
     }
 
     /// Connects to the first of the host's addresses that answers.
-    fn reach(&self, port: u16) -> Result<io::Result<Rpc<'a>>, EngineError> {
+    fn reach(&self, port: u16, tls: Option<&(Arc<ClientTls>, u32)>) -> Result<io::Result<Rpc<'a>>, EngineError> {
         let NfsMount { host, timeout_ns, source, .. } = self.mount;
         let addresses = (host.trim_start_matches('[').trim_end_matches(']'), port)
             .to_socket_addrs()
@@ -102,7 +116,8 @@ impl<'a> Mounter<'_, 'a> {
         let mut result =
             Err(io::Error::other(format!("its addresses are not of the family of the local address {source_text}")));
         for peer in addresses.filter(|peer| source.is_none_or(|source| source.is_ipv4() == peer.is_ipv4())) {
-            let (route, patience) = (Route { peer, source: *source }, Patience::new(peer, *timeout_ns, self.stop));
+            let route = Route { peer, source: *source, tls: tls.cloned() };
+            let patience = Patience::new(peer, *timeout_ns, self.stop);
             result = connect_one(&route, &patience)
                 .map(|socket| Rpc::new(socket, route, self.server(port), *timeout_ns, self.stop));
             if result.is_ok() {

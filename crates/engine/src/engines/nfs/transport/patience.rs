@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use iocurve_meter::{Nanos, SECOND};
+use iocurve_tls::Wait;
 
 use super::socket::{Route, Socket};
 use crate::stall::{Waiting, has_answered};
@@ -37,11 +38,16 @@ fn connect_once(route: &Route, patience: &Patience<'_>) -> io::Result<Socket> {
         (Some(source), io::ErrorKind::InvalidInput) => io::Error::other(format!("there is no route from {source}")),
         _ => error,
     })?;
-    while !socket.wait(true, STOP_CHECK_NS)? {
-        patience.check_silence()?;
+    let mut wait = Wait::Write;
+    loop {
+        while !socket.wait(wait == Wait::Write, STOP_CHECK_NS)? {
+            patience.check_silence()?;
+        }
+        match socket.connected()? {
+            Some(next) => wait = next,
+            None => return Ok(socket),
+        }
     }
-    socket.connected()?;
-    Ok(socket)
 }
 
 /// Errors of a connection that a restart of the server brings about.

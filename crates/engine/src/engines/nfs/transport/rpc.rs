@@ -9,7 +9,7 @@ use iocurve_meter::{Nanos, SECOND};
 use iocurve_wire::mount3::MOUNT_PROGRAM;
 use iocurve_wire::nfs3::{Failed, NFS_PROGRAM, NFS_V3, nfsproc3, nfsstat3};
 use iocurve_wire::record::{Progress, Reassembler, RecordTooLong, write_record};
-use iocurve_wire::rpc::{Accepted, CallHeader, RPC_VERSION, Rejected, ReplyBody, ReplyHeader, opaque_auth};
+use iocurve_wire::rpc::{Accepted, CallHeader, RPC_VERSION, Rejected, ReplyBody, ReplyHeader, auth_stat, opaque_auth};
 use iocurve_wire::xdr::{Decode, Encode, Reader, to_bytes};
 
 use super::patience::{JUKEBOX_DELAY_NS, Patience, STOP_CHECK_NS, connect_one, is_lost};
@@ -148,6 +148,12 @@ impl<'a> Rpc<'a> {
         match header.body {
             ReplyBody::MSG_ACCEPTED(accepted) if accepted.stat == Accepted::SUCCESS(()) => Ok(reader.rest()),
             ReplyBody::MSG_ACCEPTED(accepted) => Err(self.not_served(program, version, &accepted.stat)),
+            ReplyBody::MSG_DENIED(Rejected::AUTH_ERROR(auth_stat::AUTH_TOOWEAK)) if self.route.tls.is_none() => {
+                Err(EngineError::Connection(format!(
+                    "server {} refuses calls that are not encrypted: add tls to the URL (nfs://…?tls)",
+                    self.server
+                )))
+            }
             ReplyBody::MSG_DENIED(Rejected::AUTH_ERROR(_)) => Err(EngineError::Connection(format!(
                 "server {} refuses AUTH_SYS credentials from this client: check its exports, and whether it wants a \
                  privileged port (option insecure)",

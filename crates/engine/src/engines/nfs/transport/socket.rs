@@ -2,13 +2,16 @@
 //!
 //! Sockets block, so that a worker with one connection can wait in `recv` itself; pass [`DONTWAIT`] to avoid waiting.
 
-use std::io;
+use std::cell::RefCell;
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use iocurve_meter::Nanos;
+use iocurve_tls::{Channel, ClientTls, Wait};
 
 use crate::outcome::ConnectionOutcome;
 
@@ -32,13 +35,15 @@ const LOOPBACK_SEND_BYTES: libc::c_int = 512 << 10;
 /// Bytes of `struct tcp_info` up to `tcpi_sndbuf_limited` (Linux 4.10).
 const TCP_INFO_BYTES: usize = 192;
 
-/// Both ends of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Both ends of a connection, and its encryption.
+#[derive(Debug, Clone)]
 pub(in crate::engines::nfs) struct Route {
     /// Address of the server.
     pub peer: SocketAddr,
     /// Address of this machine; `None` leaves the choice to the system.
     pub source: Option<IpAddr>,
+    /// TLS, and the NFS version whose NULL call requests it; `None`: nothing is encrypted.
+    pub tls: Option<(Arc<ClientTls>, u32)>,
 }
 
 impl Route {
@@ -56,37 +61,48 @@ pub(in crate::engines::nfs) fn check_source(source: IpAddr) -> io::Result<()> {
 
 /// A TCP socket.
 #[derive(Debug)]
-pub(in crate::engines::nfs) struct Socket(OwnedFd);
+pub(in crate::engines::nfs) struct Socket {
+    fd: OwnedFd,
+    /// Seals and opens the bytes of a connection with TLS.
+    tls: Option<Box<RefCell<Channel>>>,
+}
 
 impl Socket {
-    /// Starts to connect; the socket becomes writable when the attempt has ended, and [`Socket::connected`] returns its
-    /// result.
+    /// Starts to connect; the socket becomes writable when the attempt has ended, and [`Socket::connected`] goes on.
     ///
     /// If the process has the permission, the socket is bound to a privileged port: many servers insist on one.
     pub(in crate::engines::nfs) fn start(route: &Route) -> io::Result<Self> {
-        let socket = Self::new(&route.peer)?;
+        let socket = Self::new(route)?;
         if !socket.bind_reserved(route) {
             return socket.connect_from_any_port(route);
         }
         match socket.connect(&route.peer) {
             // An earlier connection from this port to this server still exists.
             Err(error) if error.raw_os_error() == Some(libc::EADDRNOTAVAIL) => {
-                Self::new(&route.peer)?.connect_from_any_port(route)
+                Self::new(route)?.connect_from_any_port(route)
             }
             result => result.map(|()| socket),
         }
     }
 
-    /// Result of the attempt to connect; from here on the socket blocks.
-    pub(in crate::engines::nfs) fn connected(&self) -> io::Result<()> {
+    /// Result of the attempt to connect: `None` once calls can be sent, or the event that TLS waits for next. From here on
+    /// the socket blocks.
+    pub(in crate::engines::nfs) fn connected(&self) -> io::Result<Option<Wait>> {
         match self.option(libc::SOL_SOCKET, libc::SO_ERROR)? {
             0 => {
                 let off: libc::c_int = 0;
                 // SAFETY: FIONBIO reads one int.
-                check(unsafe { libc::ioctl(self.as_raw_fd(), libc::FIONBIO, &raw const off) } as isize).map(drop)
+                check(unsafe { libc::ioctl(self.as_raw_fd(), libc::FIONBIO, &raw const off) } as isize)?;
+                let establish = |channel: &RefCell<Channel>| channel.borrow_mut().establish(&mut self.plain(DONTWAIT));
+                self.tls.as_deref().map_or(Ok(None), establish)
             }
             errno => Err(io::Error::from_raw_os_error(errno)),
         }
+    }
+
+    /// The socket without TLS; only its first receive may wait, and only without `DONTWAIT`.
+    fn plain(&self, flags: libc::c_int) -> Plain<'_> {
+        Plain { socket: &self.fd, flags }
     }
 
     /// Waits until the socket can be read (`write`: written) or `wait_ns` have passed; returns `true` if it can.
@@ -104,6 +120,9 @@ impl Socket {
 
     /// Sends as much of one piece as the socket accepts now.
     pub(in crate::engines::nfs) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(channel) = &self.tls {
+            return channel.borrow_mut().send(&mut self.plain(DONTWAIT), &[IoSlice::new(bytes)]);
+        }
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: the slice is valid for its length.
         check(unsafe { libc::send(self.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
@@ -114,6 +133,13 @@ impl Socket {
     /// # Safety
     /// Every piece points to readable memory.
     pub(in crate::engines::nfs) unsafe fn send_gathered(&self, pieces: &[libc::iovec]) -> io::Result<usize> {
+        if let Some(channel) = &self.tls {
+            // SAFETY: by this function's contract.
+            let slice =
+                |piece: &libc::iovec| unsafe { std::slice::from_raw_parts(piece.iov_base.cast(), piece.iov_len) };
+            let pieces: Vec<_> = pieces.iter().map(|piece| IoSlice::new(slice(piece))).collect();
+            return channel.borrow_mut().send(&mut self.plain(DONTWAIT), &pieces);
+        }
         let message = message(pieces);
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: the pieces are valid by this function's contract.
@@ -122,6 +148,9 @@ impl Socket {
 
     /// Receives into one buffer.
     pub(in crate::engines::nfs) fn receive(&self, into: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
+        if let Some(channel) = &self.tls {
+            return channel.borrow_mut().receive(&mut self.plain(flags), &mut [IoSliceMut::new(into)]);
+        }
         // SAFETY: the slice is valid for its length.
         check(unsafe { libc::recv(self.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) })
     }
@@ -135,6 +164,14 @@ impl Socket {
         pieces: &[libc::iovec],
         flags: libc::c_int,
     ) -> io::Result<usize> {
+        if let Some(channel) = &self.tls {
+            let slice = |piece: &libc::iovec| {
+                // SAFETY: by this function's contract.
+                unsafe { std::slice::from_raw_parts_mut(piece.iov_base.cast(), piece.iov_len) }
+            };
+            let mut pieces: Vec<_> = pieces.iter().map(|piece| IoSliceMut::new(slice(piece))).collect();
+            return channel.borrow_mut().receive(&mut self.plain(flags), &mut pieces);
+        }
         let mut message = message(pieces);
         // SAFETY: the pieces are valid by this function's contract.
         check(unsafe { libc::recvmsg(self.as_raw_fd(), &raw mut message, flags) })
@@ -142,6 +179,9 @@ impl Socket {
 
     /// Drops up to `bytes` received bytes in the kernel, without copying them (tcp(7), `MSG_TRUNC`).
     pub(in crate::engines::nfs) fn discard(&self, bytes: usize, flags: libc::c_int) -> io::Result<usize> {
+        if let Some(channel) = &self.tls {
+            return channel.borrow_mut().discard(&mut self.plain(flags), bytes);
+        }
         let flags = flags | libc::MSG_TRUNC;
         // SAFETY: TCP touches no memory with MSG_TRUNC; if it did, a null pointer is an error, not a stray write.
         check(unsafe { libc::recv(self.as_raw_fd(), std::ptr::null_mut(), bytes, flags) })
@@ -188,13 +228,16 @@ impl Socket {
         })
     }
 
-    fn new(address: &SocketAddr) -> io::Result<Self> {
+    fn new(route: &Route) -> io::Result<Self> {
+        let address = &route.peer;
+        let tls = route.tls.as_ref().map(|(tls, version)| Channel::client(tls, *version)).transpose()?;
+        let tls = tls.map(|channel| Box::new(RefCell::new(channel)));
         let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
         let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // SAFETY: no memory is passed.
         let fd = check(unsafe { libc::socket(family, kind, 0) } as isize)? as RawFd;
         // SAFETY: a new descriptor without another owner.
-        let socket = Self(unsafe { OwnedFd::from_raw_fd(fd) });
+        let socket = Self { fd: unsafe { OwnedFd::from_raw_fd(fd) }, tls };
         socket.set(libc::IPPROTO_TCP, libc::TCP_NODELAY, &1i32)?;
         if address.ip().is_loopback() {
             // Both only improve speed.
@@ -284,7 +327,34 @@ impl Socket {
 
 impl AsRawFd for Socket {
     fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
+        self.fd.as_raw_fd()
+    }
+}
+
+/// The bytes of a socket as TLS has them.
+struct Plain<'s> {
+    socket: &'s OwnedFd,
+    /// Flags of the next receive.
+    flags: libc::c_int,
+}
+
+impl Read for Plain<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let flags = mem::replace(&mut self.flags, DONTWAIT);
+        // SAFETY: the slice is valid for its length.
+        check(unsafe { libc::recv(self.socket.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) })
+    }
+}
+
+impl Write for Plain<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: the slice is valid for its length.
+        check(unsafe { libc::send(self.socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -1,0 +1,163 @@
+"""TLS of a volume and of the NFS client (RFC 9289), with Python's ``ssl`` and ``openssl s_client`` as peers."""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+import struct
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from bench.servers import volume as serve
+from goldens import cases
+from iocurve.foundation.errors import DialectError
+from iocurve.targets.nfs_url import nfs_address, parse_nfs_url, with_parameters
+from iocurve.targets.target import NfsTarget
+from iocurve.volume.serve import greeting
+from iocurve.volume.spec import VolumeSpec, spec_of, volume_of
+from programs import iocurve
+
+pytestmark = pytest.mark.slow
+
+AUTH_TLS = 7
+NFS = 100003
+CALL = struct.Struct(">IIIIII")
+
+
+@pytest.fixture(scope="module")
+def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a volume with TLS, which trusts its certificate."""
+    state = tmp_path_factory.mktemp("state")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
+        patch.setenv("XDG_STATE_HOME", str(state))
+        with serve("--unlimited", "--tls") as server:
+            (certificate,) = state.glob("iocurve/volume-tls/*/certificate.pem")
+            yield f"nfs://127.0.0.1:{server.port}{server.export}?tls&ca={certificate}"
+
+
+def null_call(flavor: int, version: int = 3, procedure: int = 0) -> bytes:
+    """A call of the NFS program without arguments, as a record."""
+    body = CALL.pack(1, 0, 2, NFS, version, procedure) + struct.pack(">IIII", flavor, 0, 0, 0)
+    return struct.pack(">I", 1 << 31 | len(body)) + body
+
+
+def reply(connection: socket.socket) -> bytes:
+    """The body of the next record."""
+    (mark,) = struct.unpack(">I", connection.recv(4, socket.MSG_WAITALL))
+    return connection.recv(mark & 0x7FFFFFFF, socket.MSG_WAITALL)
+
+
+def port_and_authority(url: str) -> tuple[int, str]:
+    found = re.fullmatch(r"nfs://127\.0\.0\.1:(\d+)/vol\?tls&ca=(.+)", url)
+    assert found is not None, url
+    return int(found[1]), unquote(found[2])
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_python_shakes_hands_as_the_rfc_has_it(encrypted: str, version: int) -> None:
+    port, authority = port_and_authority(encrypted)
+    context = ssl.create_default_context(cafile=authority)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.set_alpn_protocols(["sunrpc"])
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(null_call(AUTH_TLS, version))
+        assert reply(connection) == struct.pack(">IIIII", 1, 1, 0, 0, 8) + b"STARTTLS" + bytes(4)
+        with context.wrap_socket(connection, server_hostname="127.0.0.1") as sealed:
+            assert (sealed.version(), sealed.selected_alpn_protocol()) == ("TLSv1.3", "sunrpc")
+            sealed.sendall(null_call(0, version))
+            assert sealed.recv(100) == struct.pack(">IIIIIII", 1 << 31 | 24, 1, 1, 0, 0, 0, 0)
+            # A second question within TLS is no question any more.
+            sealed.sendall(null_call(AUTH_TLS, version))
+            assert b"STARTTLS" not in sealed.recv(100)
+
+
+def test_another_protocol_is_refused_and_openssl_is_served(encrypted: str) -> None:
+    port, authority = port_and_authority(encrypted)
+    context = ssl.create_default_context(cafile=authority)
+    context.set_alpn_protocols(["http/1.1"])
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection, pytest.raises(ssl.SSLError):
+        context.wrap_socket(connection, server_hostname="127.0.0.1")
+    words = ["openssl", "s_client", "-connect", f"127.0.0.1:{port}", "-alpn", "sunrpc", "-CAfile", authority]
+    told = subprocess.run(words, input=b"", capture_output=True, check=True, timeout=60).stdout.decode()
+    assert "ALPN protocol: sunrpc" in told
+    assert "Verify return code: 0 (ok)" in told
+    assert "TLSv1.3" in told
+
+
+def test_without_tls_a_client_is_told_to_use_it(encrypted: str, tmp_path: Path) -> None:
+    port, authority = port_and_authority(encrypted)
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(null_call(0) + null_call(1, procedure=1))
+        assert reply(connection) == struct.pack(">IIIIII", 1, 1, 0, 0, 0, 0)
+        # MSG_DENIED, AUTH_ERROR, AUTH_TOOWEAK
+        assert reply(connection) == struct.pack(">IIIII", 1, 1, 1, 1, 5)
+    for query, told in (
+        ("", "add tls to the URL"),
+        ("?tls", "ca=FILE"),
+        (f"?tls&ca={authority}x", "no certificate can be read there"),
+    ):
+        for version in ("", "&vers=4.1"):
+            url = f"nfs://127.0.0.1:{port}/vol{query}{version if query else version.replace('&', '?')}"
+            ran = iocurve(
+                "fio", "--name=t", "--rw=read", "--size=64k", "--ioengine=nfs", f"--nfs_url={url}", cwd=tmp_path
+            )
+            assert ran.returncode != 0
+            assert told in ran.stderr, ran.stderr
+
+
+@pytest.mark.parametrize("parameters", ["", "&vers=4.1", "&nconnect=4", "&vers=4.1&nconnect=3"])
+@pytest.mark.parametrize("bs", ["4k", "37k", "1m"])
+def test_verified_loads_run_through_it(encrypted: str, parameters: str, bs: str, tmp_path: Path) -> None:
+    size = "--size=24m" if bs == "1m" else "--size=2m"
+    options = ("--name=t", "--rw=randwrite", f"--bs={bs}", "--iodepth=16", "--verify=crc32c", "--do_verify=1")
+    ran = iocurve("fio", *options, size, "--ioengine=nfs", f"--nfs_url={encrypted}{parameters}", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert "err= 0" in ran.stdout
+
+
+def test_a_server_without_tls_is_named() -> None:
+    with serve("--unlimited") as server:
+        ran = iocurve(
+            "fio",
+            "--name=t",
+            "--rw=read",
+            "--size=64k",
+            "--ioengine=nfs",
+            f"--nfs_url=nfs://127.0.0.1:{server.port}/vol?tls",
+        )
+    assert ran.returncode != 0
+    assert "does not offer TLS (RFC 9289)" in ran.stderr or "certificate authorities" in ran.stderr
+
+
+@cases("volume/tls_urls")
+def test_urls_say_whom_to_trust(url: str, error: str) -> None:
+    if error:
+        with pytest.raises(DialectError, match=re.escape(error)):
+            NfsTarget.of(url)
+        return
+    mount = NfsTarget.of(url).mount(1)
+    assert mount.tls == parse_nfs_url(nfs_address(mount)).tls == parse_nfs_url(with_parameters(url, {"uid": 5})).tls
+    assert mount.tls is not None
+    assert mount.tls.ca is None or Path(mount.tls.ca).is_absolute()
+
+
+def test_keys_are_kept_and_a_file_of_the_user_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    made = VolumeSpec(export=(spec_of({}),), tls=True).tls_files()
+    assert made is not None
+    assert Path(made.key).stat().st_mode & 0o77 == 0
+    assert VolumeSpec(export=(spec_of({}),), tls=True).tls_files() == made
+    assert VolumeSpec(export=(spec_of({}),), tls=True, listen="127.0.0.2").tls_files() != made
+    line = next(greeting(VolumeSpec(export=(spec_of({}),), tls=True), 5))
+    assert line.startswith(f"nfs://127.0.0.1:5/vol?tls&ca={made.certificate} ")
+    own = volume_of([spec_of({})], {"tls": True, "tls_certificate": "/etc/mine.pem"}).tls_files()
+    assert own is not None
+    assert own.key == own.certificate == "/etc/mine.pem"
+    with pytest.raises(DialectError, match="add tls"):
+        volume_of([spec_of({})], {"tls_certificate": "/etc/mine.pem"})
