@@ -171,9 +171,9 @@ Measure = Callable[[Drawn, Limits], tuple[Prediction, Point]]
 def in_simulation(one: Drawn, limits: Limits) -> tuple[Prediction, Point]:
     """The prediction, and a run in simulated time."""
     plan = _lengthened(_plan(one, ADDRESS))
-    with simulated(_case(_unlimited(limits)), 1, beside_hogs=False) as server:
+    with simulated(case_of(_unlimited(limits)), 1, beside_hogs=False) as server:
         idle = server.run(_one_at_a_time(plan))
-    with simulated(_case(limits), 1, beside_hogs=False) as server:
+    with simulated(case_of(limits), 1, beside_hogs=False) as server:
         point = server.run(plan)
     return forward(plan.groups[0], _service(limits, idle)), point
 
@@ -193,7 +193,8 @@ def _lengthened(plan: Plan) -> Plan:
     return plan.replace(groups=(group.replace(workers=tuple(map(lengthened, group.workers))),))
 
 
-def _case(limits: Limits) -> Case:
+def case_of(limits: Limits) -> Case:
+    """The limits as a case of the simulated server."""
     return Case(limits=tuple(_limit_texts(limits)), binding=(), right=frozenset())
 
 

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench import predict as drawn_jobs
+from bench.limits.simulated import simulated
 from iocurve.cli import main
 from iocurve.engine import plan
 from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
+from iocurve.model.fit import fitted
 from iocurve.model.forward import IN_FLIGHT, REQUESTED, Prediction, Service, forward
+from iocurve.result import host
 from iocurve.result.caps import Burst, caps
+from iocurve.result.document import Point, Result, TargetFacts
+from iocurve.volume import profile_limits
 from iocurve.volume.limits import AddedLatency, Limits
 from plans import READ, WRITE, nfs_engine, worker
 from programs import iocurve
@@ -176,3 +182,65 @@ def test_a_prediction_is_printed_before_a_run(options: tuple[str, ...], said: st
 def test_drawn_jobs_reach_what_is_predicted() -> None:
     found = [drawn_jobs.compared(one, drawn_jobs.in_simulation) for one in drawn_jobs.drawn(2, 20)]
     assert [one for one in found if one.error > 1 or one.is_named_right is False] == []
+
+
+GRID = [(share, kib, depth) for share in (100, 50, 0) for kib in (4, 64) for depth in (1, 32)]
+
+
+def measured_grid(limits: Limits, grid: Sequence[tuple[int, int, int]] = GRID) -> list[Point]:
+    """Points of mixes, block sizes and depths on a server in simulated time."""
+    points = []
+    for reads, kib, depth in grid:
+        operations = [READ.replace(share=reads), WRITE.replace(share=100 - reads)]
+        kept = tuple(one.replace(blocks=plan.FixedBlocks(bytes=kib * KIB)) for one in operations if one.share)
+        group = load(depth=depth, operations=kept, end=TEN_SECONDS, ramp_ns=SECOND_NS)
+        with simulated(drawn_jobs.case_of(limits), 1, beside_hogs=False) as server:
+            points.append(server.run(plan.Plan(name="point", interval_ns=SECOND_NS, groups=(group,))))
+    return points
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"iops": 2000},
+        {"throughput_bytes_per_s": 40 * MIB},
+        {"iops": 3000, "throughput_bytes_per_s": 40 * MIB},
+        {"iops_read": 3000, "iops_write": 1000},
+        {"throughput_read_bytes_per_s": 60 * MIB, "throughput_write_bytes_per_s": 20 * MIB},
+        {},
+    ],
+)
+def test_the_limits_of_a_target_are_fitted_to_its_points(values: dict[str, int]) -> None:
+    limits = service(None, 2, **values).limits
+    found = fitted(measured_grid(limits))
+    assert found is not None
+    assert {cap.name: cap.value for cap in found.limits.caps} == {
+        name: pytest.approx(value, rel=0.02) for name, value in values.items()
+    }
+    assert found.limits.latency.base_ns == pytest.approx(2 * MILLISECOND_NS, rel=0.05)
+
+
+def grid_result(limits: Limits, directory: Path, grid: Sequence[tuple[int, int, int]] = GRID) -> Path:
+    points = tuple(measured_grid(limits, grid))
+    facts = TargetFacts(kind="nfs", address="nfs://127.0.0.1/stub")
+    directory.mkdir()
+    Result.start("run", "grid", host.collect(), facts, None).replace(points=points).write(directory / "result.json")
+    return directory
+
+
+@pytest.mark.slow
+def test_a_result_predicts_other_loads_and_becomes_a_profile(tmp_path: Path) -> None:
+    limits = service(None, 2, iops=3000, throughput_bytes_per_s=40 * MIB).limits
+    known = grid_result(limits, tmp_path / "known")
+    words = ("fio", "--name=t", "--rw=randread", "--bs=16k", "--iodepth=24", "--size=1g", "--direct=1")
+    ran = iocurve("predict", *words, "--ioengine=libaio", "--runtime=9", "--time_based", "--from", str(known))
+    assert "2,560 IOPS, 40 MiB/s" in ran.stdout, ran.stderr
+    assert "volume's throughput: 40 MiB/s (measured, not promised)" in ran.stdout
+    other = grid_result(limits, tmp_path / "other", [(70, 16, 12), (30, 8, 3), (20, 32, 40)])
+    twin = tmp_path / "twin.toml"
+    assert "rates within 5 %: 3 of 3 points" in iocurve("twin", str(known), f"--out={twin}", f"--check={other}").stdout
+    found = profile_limits.resolve(str(twin), 1 << 40)
+    assert (found.value("iops"), found.value("throughput_bytes_per_s")) == (near(3000), 40 * MIB)
+    refused = iocurve("twin", str(known), f"--out={twin}")
+    assert (refused.returncode, "exists" in refused.stderr) == (2, True)

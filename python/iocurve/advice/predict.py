@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from iocurve.dialects.base import ParsedCommand, Step
 from iocurve.engine.plan import (
@@ -13,7 +14,7 @@ from iocurve.engine.plan import (
     UringEngine,
     Worker,
 )
-from iocurve.foundation.errors import Diagnostic, DialectError
+from iocurve.foundation.errors import Diagnostic, DialectError, ResultError
 from iocurve.foundation.structs import Struct
 from iocurve.foundation.units import (
     MIB,
@@ -25,8 +26,12 @@ from iocurve.foundation.units import (
     format_number,
 )
 from iocurve.job.explain import layout_bytes, unpredictable
+from iocurve.model.fit import Fit, fitted
 from iocurve.model.forward import Prediction, Service, forward
+from iocurve.result.document import Point, Result
 from iocurve.volume import profile as profiles
+from iocurve.volume.limits import AddedLatency
+from iocurve.volume.profile import UNLIMITED
 from iocurve.volume.spec import spec_of
 
 MATTERS = 1.01
@@ -65,6 +70,29 @@ def service(
     said: dict[str, str | int] = {"profile": profile, "quota": quota}
     spec = spec_of(said | ({"latency": latency} if latency else {}))
     return Service(name=spec.profile_name, limits=spec.limits(), vm=vm, nconnect=nconnect)
+
+
+def measured_service(
+    path: Path, *, latency_ns: int | None = None, vm: str | None = None, nconnect: int = 1
+) -> tuple[Service, Fit]:
+    """The target that a result measured, by the limits that explain its points. Raises ``ResultError``."""
+    fit = fitted_to(path, Result.read(path).points)
+    limits = fit.limits if latency_ns is None else fit.limits.replace(latency=AddedLatency(base_ns=latency_ns))
+    return Service(name=UNLIMITED, limits=limits, vm=vm, nconnect=nconnect, standing="measured"), fit
+
+
+def fitted_to(path: Path, points: Sequence[Point]) -> Fit:
+    """The limits that explain the points of a result. Raises ``ResultError`` without points to fit."""
+    fit = fitted(points)
+    if fit is None:
+        raise ResultError(f"{path} has no reads or writes in a closed loop: nothing can be predicted from it")
+    return fit
+
+
+def fit_text(fit: Fit) -> Iterator[str]:
+    """What a prediction from a result rests on."""
+    yield f"From {counted(fit.points, 'point')}, of which the fastest has {format_number(fit.iops_max, 4)} IOPS."
+    yield from (f"Open: {text}." for text in fit.open)
 
 
 def predicted(command: ParsedCommand, service: Service) -> list[PredictedRun]:

@@ -11,12 +11,13 @@ import msgspec
 from cyclopts import App, Parameter
 
 from iocurve.cli import dialects
-from iocurve.cli.common import AtLeast1, Flag, SizeText, TimeText, Words, example, show_json
+from iocurve.cli.common import AtLeast1, Flag, SizeText, TimeText, Words, example, refuse, show_json
 from iocurve.cli.exits import EXIT_USAGE
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.dialects.registry import REGISTRY, load
-from iocurve.foundation.errors import TargetError
+from iocurve.foundation.errors import Diagnostic, DialectError, TargetError
 from iocurve.foundation.structs import Struct, field_texts
+from iocurve.foundation.units import parse_time_ns
 from iocurve.measure import jobs
 from iocurve.result.document import SCHEMA_VERSION, STREAM_HASH, Json, Point, Result
 from iocurve.result.figures import Figures, KindFigures
@@ -63,8 +64,9 @@ def predict(
     command: Annotated[tuple[str, ...], Parameter(allow_leading_hyphen=True)],
     /,
     *,
-    profile: str,
-    quota: SizeText,
+    profile: str | None = None,
+    quota: SizeText | None = None,
+    from_: Annotated[Path | None, Parameter(name="--from")] = None,
     vm: str | None = None,
     nconnect: AtLeast1 = 1,
     latency: TimeText | None = None,
@@ -80,6 +82,9 @@ def predict(
         A service level (iocurve profile list), or a TOML file.
     quota
         Size of the volume.
+    from_
+        Take the limits and the latency that explain the points of this result.json, or of its directory, in place of
+        those of a service level.
     vm
         Size of the client machines, e.g. D32s_v5 (iocurve disk list).
     nconnect
@@ -94,12 +99,44 @@ def predict(
     from iocurve.cli.size import machine_of
 
     dialect, words = (load(command[0]), command[1:]) if command[0] in REGISTRY else (NATIVE, command)
-    service = prediction.service(profile, quota, latency=latency, vm=machine_of(vm), nconnect=nconnect)
+    fit = None
+    if from_ is not None:
+        refuse("--from takes the limits of a result; leave out the service level", profile=profile, quota=quota)
+        latency_ns = None if latency is None else parse_time_ns(latency)
+        service, fit = prediction.measured_service(from_, latency_ns=latency_ns, vm=machine_of(vm), nconnect=nconnect)
+    elif profile is None or quota is None:
+        raise DialectError([Diagnostic("give --profile and --quota, or a result with --from")])
+    else:
+        service = prediction.service(profile, quota, latency=latency, vm=machine_of(vm), nconnect=nconnect)
     runs = prediction.predicted(shared.prepared(dialect, words), service)
     if json:
         show_json([run.to_builtins() for run in runs])
     else:
         print(prediction.text_of(runs), end="")
+        print("".join(f"{line}\n" for line in prediction.fit_text(fit)) if fit else "", end="")
+    return 0
+
+
+def write_twin(result: Path, /, *, out: Path | None = None, check: Path | None = None) -> int:
+    """Write a profile that behaves like a measured target, for iocurve volume serve and predict.
+
+    Parameters
+    ----------
+    result
+        A result.json or its directory, of points that differ in mix, block size and depth (iocurve envelope).
+    out
+        Write the profile to this file. Default: stdout.
+    check
+        Compare what the profile predicts with the points of this result, which the profile is not made from.
+    """
+    from iocurve.advice import predict, twin
+
+    measured = Result.read(result)
+    fit = predict.fitted_to(result, measured.points)
+    lines = list(twin.checked(fit, Result.read(check))) if check else []
+    _write(twin.profile_text(f"like {measured.target.address}", fit, lines), out)
+    if out and lines:
+        print("\n".join(lines))
     return 0
 
 

@@ -110,6 +110,13 @@ GROUPS = {
             takes="COMMAND...",
         ),
         Command(
+            "twin",
+            "jobs:write_twin",
+            "Write a profile that behaves like a measured target, for iocurve volume serve and predict.",
+            "iocurve twin iocurve-report --out twin.toml",
+            takes="RESULT",
+        ),
+        Command(
             "prove",
             "prove:prove",
             "Measure whether a volume keeps what was promised; write a page for the supplier.",

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from iocurve.engine.derived import block_bytes_mean
 from iocurve.engine.plan import (
@@ -26,7 +27,7 @@ from iocurve.engine.plan import (
 )
 from iocurve.foundation.structs import Struct
 from iocurve.foundation.units import SECOND_NS
-from iocurve.model.links import LinkLimit, client_links, disk_links, scope_links, speed_links, volume_links
+from iocurve.model.links import LinkLimit, Standing, client_links, disk_links, scope_links, speed_links, volume_links
 from iocurve.result.caps import Kind
 from iocurve.volume.limits import Limits
 
@@ -51,6 +52,8 @@ class Service(Struct):
     vm: str | None = None
     nconnect: int = 1
     """TCP connections of a mount, which all jobs of a client share; a user-space client says its."""
+    standing: Standing = "published"
+    """Where the limits come from."""
 
 
 class KindRate(Struct):
@@ -309,7 +312,8 @@ def _of_links(
             use[number] = sum(share * cost[link.quantity](block_bytes_mean(one.blocks)) for one, share in counted)
         use = {number: value for number, value in use.items() if value > 0}
         if use:
-            yield _with_burst(Constraint(link.name, float(link.capacity), use, link.kind, link), service, disk)
+            told = link if disk or service.standing == "published" else replace(link, standing=service.standing)
+            yield _with_burst(Constraint(link.name, float(link.capacity), use, link.kind, told), service, disk)
 
 
 def _with_burst(one: Constraint, service: Service, disk: DiskPlan | None) -> Constraint:

@@ -1,0 +1,57 @@
+"""Writes a profile that behaves like a measured target, and checks it with points that it was not made from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from iocurve.advice.predict import fit_text
+from iocurve.foundation.units import MIB, MICROSECOND_NS, format_latency, format_number
+from iocurve.job.explain import unpredictable
+from iocurve.model.fit import Fit
+from iocurve.model.forward import Service, forward
+from iocurve.result.document import Point, Result
+
+
+def profile_text(title: str, fit: Fit, check: Sequence[str] = ()) -> str:
+    """The profile as TOML (``iocurve volume serve --profile FILE``), with what it rests on as comments."""
+    lines = [f"# {line}" for line in (*fit_text(fit), *check)]
+    lines.append(f"title = {_quoted(title)}")
+    for cap in fit.limits.caps:
+        value = max(1, round(cap.value / MIB)) if cap.quantity == "bytes_per_s" else cap.value
+        lines += ["", f"[{cap.figure}]", f"base = {value}"]
+    if fit.limits.latency.base_ns:
+        lines += ["", "[latency_us]", f"value = {max(1, round(fit.limits.latency.base_ns / MICROSECOND_NS))}"]
+    return "\n".join(lines) + "\n"
+
+
+def checked(fit: Fit, result: Result) -> Iterator[str]:
+    """The error of each point of another result of the same target, a line each, and their sum."""
+    service = Service(name="unlimited", limits=fit.limits, standing="measured")
+    errors = []
+    for point in result.points:
+        groups = point.plan.groups
+        if point.imported or len(groups) != 1 or any(any(unpredictable(worker)) for worker in groups[0].workers):
+            yield f"{point.name}: not predicted"
+            continue
+        rate_error, line = _compared(point, service)
+        errors.append(abs(rate_error))
+        yield line
+    within = sum(error <= 0.05 for error in errors)
+    yield f"rates within 5 %: {within} of {len(errors)} points"
+
+
+def _compared(point: Point, service: Service) -> tuple[float, str]:
+    predicted, summary = forward(point.plan.groups[0], service), point.summary()
+    error = predicted.iops / summary.iops - 1 if summary.iops else math.inf
+    latency = "not known" if predicted.latency_ns is None else format_latency(predicted.latency_ns)
+    return error, (
+        f"{point.name}: predicted {format_number(predicted.iops, 4)} IOPS, measured "
+        f"{format_number(summary.iops, 4)} ({error:+.1%}); mean latency {latency}, measured "
+        f"{format_latency(summary.service.mean_ns)}"
+    )
+
+
+def _quoted(text: str) -> str:
+    """A string of TOML."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
