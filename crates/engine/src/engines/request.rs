@@ -45,15 +45,19 @@ pub trait Engine {
     /// `submit` performs the whole operation before it returns; the loop then stamps each operation separately.
     const SYNCHRONOUS: bool = false;
 
-    /// Requests that `submit` collects before it sends them at once. The next reap sends the rest.
-    const SEND_BATCH: usize = usize::MAX;
-
     /// Creates, opens and removes files, and can so carry out a walk on a tree.
     const WALKS: bool = false;
 
     /// Most operations in flight, whatever the plan says.
     fn depth_max(&self) -> u32 {
         if Self::SYNCHRONOUS { 1 } else { u32::MAX }
+    }
+
+    /// Requests that `submit` collects before it sends them at once, while `in_flight` others are sent and not reaped. The
+    /// next reap sends the rest.
+    #[inline]
+    fn send_batch(_in_flight: usize) -> usize {
+        if Self::SYNCHRONOUS { 1 } else { usize::MAX }
     }
 
     /// Takes one request. It may complete now or later; `reap` reports it either way. An error ends the worker; an

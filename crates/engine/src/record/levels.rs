@@ -14,16 +14,17 @@ pub(crate) struct Levels {
 }
 
 impl Levels {
-    /// Counts `count` operations, at least one, that were sent `at_once` at a time; `in_flight` are in flight now.
+    /// Counts `count` operations that were sent while `before` were in flight, as many at a time as `batch` returns for those
+    /// in flight.
     #[inline]
-    pub(crate) fn submitted(&mut self, count: usize, at_once: usize, in_flight: usize) {
-        self.depths[(in_flight.max(1).ilog2() as usize).min(6)] += count as u64;
-        let (full, rest) = (count / at_once, count % at_once);
-        if full > 0 {
-            self.submits[batch_level(at_once)] += full as u64;
-        }
-        if rest > 0 {
-            self.submits[batch_level(rest)] += 1;
+    pub(crate) fn submitted(&mut self, count: usize, before: usize, batch: impl Fn(usize) -> usize) {
+        let after = before + count;
+        self.depths[(after.max(1).ilog2() as usize).min(6)] += count as u64;
+        let mut in_flight = before;
+        while in_flight < after {
+            let part = batch(in_flight).min(after - in_flight);
+            self.submits[batch_level(part)] += 1;
+            in_flight += part;
         }
     }
 
@@ -73,11 +74,11 @@ mod tests {
     #[test]
     fn operations_sent_in_parts_count_by_their_parts() {
         let mut levels = Levels::default();
-        levels.submitted(19, 8, 32);
-        levels.submitted(19, usize::MAX, 32);
+        levels.submitted(19, 13, |in_flight| if in_flight < 16 { 1 } else { 8 });
+        levels.submitted(19, 13, |_| usize::MAX);
         let [depths, submits, completes] = levels.named();
         assert_eq!(depths, BTreeMap::from([("32".into(), 38)]));
-        assert_eq!(submits, BTreeMap::from([("8".into(), 2), ("4".into(), 1), ("32".into(), 1)]));
+        assert_eq!(submits, BTreeMap::from([("8".into(), 2), ("4".into(), 3), ("32".into(), 1)]));
         assert!(completes.is_empty());
     }
 }

@@ -88,7 +88,11 @@ impl<E: Engine> Emulated<E> {
 impl<E: Engine> Engine for Emulated<E> {
     const SYNCHRONOUS: bool = E::SYNCHRONOUS;
     const WALKS: bool = E::WALKS;
-    const SEND_BATCH: usize = E::SEND_BATCH;
+
+    #[inline]
+    fn send_batch(in_flight: usize) -> usize {
+        E::send_batch(in_flight)
+    }
 
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
         let Request { slot, kind, address: Address { file, offset, length } } = request;

@@ -121,7 +121,12 @@ impl AioEngine {
 }
 
 impl Engine for AioEngine {
-    const SEND_BATCH: usize = files::SEND_BATCH;
+    /// At most as many as are in flight: `io_submit` starts the first request of a batch after it has prepared the last, and
+    /// a device with little to do would idle until then.
+    #[inline]
+    fn send_batch(in_flight: usize) -> usize {
+        in_flight.clamp(1, files::SEND_BATCH)
+    }
 
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
         let (descriptor, memory) = self.files.target(&request, &self.slots)?;
@@ -147,7 +152,7 @@ impl Engine for AioEngine {
         let control = &mut self.controls[request.slot as usize];
         *control = Control { data: u64::from(request.slot), descriptor: descriptor as u32, ..call };
         self.queued.push(ptr::from_mut(control));
-        if self.queued.len() < Self::SEND_BATCH { Ok(()) } else { self.send() }
+        if self.queued.len() < Self::send_batch(self.in_flight) { Ok(()) } else { self.send() }
     }
 
     /// With the page cache, the kernel does all the work in `io_submit`.
@@ -361,6 +366,23 @@ mod tests {
             engine.context.ring = None;
             Ok(engine)
         });
+    }
+
+    #[test]
+    fn a_batch_is_no_larger_than_what_is_in_flight() {
+        let scratch = Scratch::with_file("batches", 64 * 4096);
+        let (files, open) = ([scratch.plan(64 * 4096)], open(false));
+        let mut engine = AioEngine::open(setup(&open, &files, false, 64)).unwrap();
+        let waiting = (0..40).map(|slot| {
+            let address = Address { file: 0, offset: u64::from(slot) * 4096, length: 4096 };
+            engine.submit(Request { slot, kind: OperationKind::Read, address }).unwrap();
+            engine.queued.len()
+        });
+        let batches = [vec![0, 0], vec![1, 0], vec![1, 2, 3, 0], [1, 2, 3, 4, 5, 6, 7, 0].repeat(4)];
+        assert_eq!(waiting.collect::<Vec<_>>(), batches.concat());
+        let mut done = Vec::new();
+        engine.reap(40, SECOND, &mut done).unwrap();
+        assert_eq!(done.len(), 40);
     }
 
     #[test]

@@ -96,7 +96,6 @@ impl MmapEngine {
 
 impl Engine for MmapEngine {
     const SYNCHRONOUS: bool = true;
-    const SEND_BATCH: usize = 1;
 
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
         let (descriptor, memory) = self.files.target(&request, &self.slots)?;

@@ -28,7 +28,6 @@ impl SpaceEngine {
 
 impl Engine for SpaceEngine {
     const SYNCHRONOUS: bool = true;
-    const SEND_BATCH: usize = 1;
 
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
         let (descriptor, _) = self.files.target(&request, &self.slots)?;

@@ -43,7 +43,6 @@ impl SyncEngine {
 
 impl Engine for SyncEngine {
     const SYNCHRONOUS: bool = true;
-    const SEND_BATCH: usize = 1;
 
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
         let (descriptor, memory) = self.files.target(&request, &self.slots)?;

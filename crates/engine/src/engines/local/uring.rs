@@ -187,7 +187,10 @@ impl UringEngine {
 }
 
 impl Engine for UringEngine {
-    const SEND_BATCH: usize = files::SEND_BATCH;
+    #[inline]
+    fn send_batch(_in_flight: usize) -> usize {
+        files::SEND_BATCH
+    }
 
     #[inline]
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
@@ -200,7 +203,7 @@ impl Engine for UringEngine {
             self.send_early()?;
         }
         self.queued += 1;
-        if self.queued >= Self::SEND_BATCH { self.send_early() } else { Ok(()) }
+        if self.queued >= Self::send_batch(self.in_flight) { self.send_early() } else { Ok(()) }
     }
 
     fn send(&mut self) -> Result<(), EngineError> {

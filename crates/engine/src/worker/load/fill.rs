@@ -26,7 +26,8 @@ impl Load<'_> {
             Err(wake) => (0, wake),
         };
         if submitted > 0 {
-            self.recorder.levels.submitted(submitted, E::SEND_BATCH, in_flight + submitted);
+            let batch = |in_flight| if engine.sending_blocks() { 1 } else { E::send_batch(in_flight) };
+            self.recorder.levels.submitted(submitted, in_flight, batch);
         }
         Ok(wake)
     }
@@ -55,8 +56,8 @@ impl Load<'_> {
         mut now: Nanos,
     ) -> Result<(usize, Wake), EngineError> {
         let (began, mut submitted) = (now, 0);
-        let part_max = if engine.sending_blocks() { 1 } else { E::SEND_BATCH };
         loop {
+            let part_max = if engine.sending_blocks() { 1 } else { E::send_batch(self.slots.count()) };
             let part = (count - submitted).min(part_max);
             self.slots.expect_submissions(part);
             let (taken, wake) = self.submit_up_to(part, engine, now)?;

@@ -84,7 +84,9 @@ fn a_pause_begins_on_time_although_more_operations_are_sent_in_a_batch() {
 struct Blocking(Simulated);
 
 impl Engine for Blocking {
-    const SEND_BATCH: usize = 8;
+    fn send_batch(_in_flight: usize) -> usize {
+        8
+    }
 
     fn submit(&mut self, request: Request) -> Result<(), EngineError> {
         self.0.submit(request)
