@@ -44,11 +44,8 @@ pub(crate) enum NextStep {
     Load,
     /// Wait until all operations in flight have completed.
     Drain,
-    /// Nothing is in flight: settle the engine, then ask again.
-    Settle {
-        /// A whole pass is read back, not a part of a backlog.
-        is_pass: bool,
-    },
+    /// A pass over what was written begins, and nothing is in flight: settle the engine, then ask again.
+    Settle,
     /// Read this range back.
     ReadBack(Address),
 }
@@ -361,7 +358,8 @@ impl<'a> Verifier<'a> {
         if let (Some(written), true) = (&mut self.written, plan::may_overlap(self.worker)) {
             written.sort();
         }
-        NextStep::Settle { is_pass: most == u64::MAX }
+        // A part of a backlog is read from where the writes went: settling after every few writes would be the load.
+        if most == u64::MAX { NextStep::Settle } else { self.next_step(issued_bytes, exhausted, in_flight) }
     }
 
     /// Number of operations to read back now, if it is time to.

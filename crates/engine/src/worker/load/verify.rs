@@ -32,10 +32,8 @@ impl Load<'_> {
                     return Ok(None);
                 }
                 NextStep::Drain => return Ok(Some(Issue::Blocked(Wake::Never))),
-                NextStep::Settle { is_pass } => {
-                    if is_pass {
-                        self.data.read_back.begins(now);
-                    }
+                NextStep::Settle => {
+                    self.data.read_back.begins(now);
                     engine.settle()?;
                 }
                 NextStep::ReadBack(address) => {
