@@ -1,6 +1,9 @@
 """The engine, the histograms and the embedded volume, in Rust (``crates/py``)."""
 
+from collections.abc import Sequence
 from typing import Final, Self
+
+from iocurve.engine.outcome import LogOutcome
 
 VERSION: Final[str]
 """Version of this package."""
@@ -41,6 +44,14 @@ class Histogram:
     def mean(self) -> float: ...
     @property
     def stddev(self) -> float: ...
+
+def operation_lines(
+    log: LogOutcome, name: str, directions: Sequence[str], start_ns: int, epoch_ms: int, with_offsets: bool
+) -> str:
+    """Lines of fio's log ``name`` (bw, iops, lat, slat, clat), one for each operation whose kind is in ``directions``.
+
+    Milliseconds count from ``start_ns``. Raises ValueError.
+    """
 
 class Run:
     """A run in its own threads."""

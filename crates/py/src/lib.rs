@@ -8,6 +8,7 @@
 
 mod export;
 mod histogram;
+mod log;
 mod run;
 mod volume;
 
@@ -20,6 +21,8 @@ mod _native {
     use crate::export::Export;
     #[pymodule_export]
     use crate::histogram::Histogram;
+    #[pymodule_export]
+    use crate::log::operation_lines;
     #[pymodule_export]
     use crate::run::{Run, check_plan, null_ceiling, plan_as_read};
     #[pymodule_export]

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from iocurve._native import Histogram
+from iocurve import _native
 from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.output.job_stats import BINS, KIND_NAMES, counts_by_bin
 from iocurve.dialects.fio.read.draft import Logs
@@ -28,18 +28,16 @@ from iocurve.result.document import Result
 
 
 class Record(msgspec.Struct, frozen=True):
-    """One operation, or all operations of one kind in a window."""
+    """All operations of one kind in a window."""
 
     at_ns: int
-    """End of the operation or window, counted from the start of the worker's measured window."""
+    """End of the window, counted from the start of the worker's measured window."""
     length_ns: int
-    """Length of the window; 0 for a single operation."""
     kind: int
     operations: int
     bytes: int
     mean_ns: float
     max_ns: float
-    offset: int = 0
 
 
 def planned(prepared: FioCommand) -> list[Path]:
@@ -84,13 +82,13 @@ def _iolog_lines(worker: WorkerOutcome, planned: Worker) -> Iterator[str]:
     """
     assert worker.log is not None, "a worker with write_iolog has a log"
     names = [_name(file.path) for file in planned.files]
-    yield "fio version 3 iolog"
+    yield "fio version 3 iolog\n"
     for action in ("add", "open"):
-        yield from (f"0 {name} {action}" for name in names)
+        yield from (f"0 {name} {action}\n" for name in names)
     last_us = 0
     for last_us, kind, offset, length, file in _submitted(unpack(worker.log)):
-        yield f"{last_us} {names[file]} {kind} {offset} {length}"
-    yield from (f"{last_us} {name} close" for name in names)
+        yield f"{last_us} {names[file]} {kind} {offset} {length}\n"
+    yield from (f"{last_us} {name} close\n" for name in names)
 
 
 def _submitted(records: LogRecords) -> list[tuple[int, str, int, int, int]]:
@@ -112,7 +110,7 @@ def _name(path: str) -> str:
 def _write(path: Path, lines: Iterable[str], mode: Literal["w", "a"] = "w") -> None:
     try:
         with path.open(mode, encoding="utf-8") as file:
-            file.writelines(f"{line}\n" for line in lines)
+            file.writelines(lines)
     except OSError as error:
         raise TargetError(f"log {path} cannot be written: {error.strerror}") from None
 
@@ -135,48 +133,43 @@ def _logged(prepared: FioCommand, result: Result) -> Iterator[tuple[int, Logs, W
 
 def _files(logs: Logs, worker: WorkerOutcome, epoch_ms: int) -> Iterator[tuple[str, str, Iterable[str]]]:
     """Yields prefix, name and lines of each log file of a worker."""
-    assert worker.log is not None
-    records = unpack(worker.log)
-    start_ns, is_windowed = worker.window_start_ns, worker.log.window_ns is not None
+    log = worker.log
+    assert log is not None
 
-    def lines(
-        window_ms: int, value: Callable[[Record], str], latency: str = "clat", *, only_whole: bool = False
-    ) -> Iterator[str]:
-        columns = _latencies(records, latency)
-        window_ns = window_ms * MILLISECOND_NS
-        found = _windows(records, columns, worker, window_ns) if window_ms else _each(records, columns, start_ns)
-        for record in found:
+    def lines(name: str) -> Iterator[str]:
+        if not logs.window_ms:
+            yield _native.operation_lines(log, name, KIND_NAMES, worker.window_start_ns, epoch_ms, logs.offsets)
+            return
+        value = {"bw": _bandwidth, "iops": _iops}.get(name, _LATENCIES[logs.window_value])
+        window_ns = logs.window_ms * MILLISECOND_NS
+        records = unpack(log)
+        for record in _windows(records, _latencies(records, name), worker, window_ns):
             # fio has no rate of the part of a window in which the job ends.
-            if only_whole and record.length_ns < window_ns:
+            if name in {"bw", "iops"} and record.length_ns < window_ns:
                 continue
-            offset = [str(record.offset)] if logs.offsets else []
-            moment = epoch_ms + record.at_ns // MILLISECOND_NS
-            size = 0 if record.length_ns else record.bytes
-            yield ", ".join([str(moment), value(record), str(record.kind), str(size), *offset, "0"])
+            offset = "0, " if logs.offsets else ""
+            yield f"{epoch_ms + record.at_ns // MILLISECOND_NS}, {value(record)}, {record.kind}, 0, {offset}0\n"
 
-    window_ms = logs.window_ms
     if logs.bandwidth:
-        yield logs.bandwidth, "bw", () if logs.without_bandwidth else lines(window_ms, _bandwidth, only_whole=True)
+        yield logs.bandwidth, "bw", () if logs.without_bandwidth else lines("bw")
     if logs.iops:
-        yield logs.iops, "iops", lines(window_ms, _iops, only_whole=True)
+        yield logs.iops, "iops", lines("iops")
     if logs.latency:
         written = {"lat": not logs.without_latency, "slat": logs.submission, "clat": not logs.without_completion}
         for name in (name for name, is_written in written.items() if is_written):
-            yield logs.latency, name, lines(window_ms, _LATENCIES[logs.window_value], name)
+            yield logs.latency, name, lines(name)
     if logs.histogram:
-        by_window = _histograms(records, worker, logs, is_windowed)
-        yield logs.histogram, "clat_hist", (f"{epoch_ms + moment}, {rest}" for moment, rest in by_window)
+        by_window = _histograms(unpack(log), worker, logs, log.window_ns is not None)
+        yield logs.histogram, "clat_hist", (f"{epoch_ms + moment}, {rest}\n" for moment, rest in by_window)
 
 
 def _bandwidth(record: Record) -> str:
-    """KiB/s of a window, or bytes per millisecond of a single operation, as in fio."""
-    if record.length_ns:
-        return str(int(record.bytes * SECOND_NS / record.length_ns / 1024))
-    return str(int(record.bytes * MILLISECOND_NS / record.mean_ns)) if record.mean_ns else "0"
+    """KiB/s."""
+    return str(int(record.bytes * SECOND_NS / record.length_ns / 1024))
 
 
 def _iops(record: Record) -> str:
-    return str(int(record.operations * SECOND_NS / record.length_ns)) if record.length_ns else "1"
+    return str(int(record.operations * SECOND_NS / record.length_ns))
 
 
 _LATENCIES: dict[str, Callable[[Record], str]] = {
@@ -199,15 +192,6 @@ def _latencies(records: LogRecords, name: str) -> Latencies:
         return service, records.service_ns_max or service
     completion = [whole - part for whole, part in zip(service, submission, strict=True)]
     return completion, records.completion_ns_max or completion
-
-
-def _each(records: LogRecords, latencies: Latencies, start_ns: int) -> Iterator[Record]:
-    """Yields a record for each read, write and trim; fio's logs have no other kinds."""
-    columns = (records.at_ns, records.kind, records.bytes, records.offset)
-    # Without latencies (slat not measured) there are no lines.
-    for at_ns, kind, size, offset, latency_ns in zip(*columns, latencies[0], strict=False):
-        if kind in KIND_NAMES:
-            yield Record(at_ns - start_ns, 0, KIND_NAMES.index(kind), 1, size, latency_ns, latency_ns, offset)
 
 
 def _windows(records: LogRecords, latencies: Latencies, worker: WorkerOutcome, window_ns: int) -> Iterator[Record]:
@@ -242,7 +226,7 @@ def _histograms(records: LogRecords, worker: WorkerOutcome, logs: Logs, is_windo
         if kind in KIND_NAMES:
             window = (records.at_ns[index] - worker.window_start_ns) // window_ns
             row = counts.setdefault((window, KIND_NAMES.index(kind)), [0] * width)
-            histogram = Histogram.decode(records.histograms[index]) if is_windowed else None
+            histogram = _native.Histogram.decode(records.histograms[index]) if is_windowed else None
             buckets = histogram.buckets() if histogram else [(int(latencies[index]), 1)]
             for number, count in counts_by_bin(buckets).items():
                 row[number >> logs.histogram_coarseness] += count
