@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -353,7 +352,7 @@ class UsedTargets:
         if self._files is None and not all(file.keep for worker in workers for file in worker.files):
             from iocurve.measure.run_files import RunFiles
 
-            run = f"iocurve-{self._kind}-{secrets.token_hex(4)}"
+            run = f"iocurve-{self._kind}-{os.urandom(4).hex()}"
             self._files = RunFiles(run, machines=self._campaign.machines, unkept=True)
         if self._files:
             self._files.announce(plan)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from threading import Event
 
@@ -16,7 +15,6 @@ import msgspec
 
 from iocurve.engine.outcome import Live
 from iocurve.foundation.errors import TargetError, option
-from iocurve.foundation.serving import http_served
 from iocurve.report.progress import METRICS, NoView, PlainView, Progress, View, whole_seconds
 
 EVENT_EVERY_S = 1.0
@@ -113,6 +111,8 @@ class ServedProgress(Progress):
     def answer(self, path: str) -> tuple[str, Iterable[bytes]] | None:
         """Gives the page or its events."""
         if path == "/":
+            from importlib.resources import files
+
             return "text/html; charset=utf-8", [(files(__package__) / "live.html").read_bytes()]
         return ("text/event-stream", self._events()) if path == "/events" else None
 
@@ -147,6 +147,8 @@ def served_progress(port: int) -> Iterator[str]:
 
     Raises ``TargetError``.
     """
+    from iocurve.foundation.serving import http_served
+
     view = ServedProgress()
     with ExitStack() as stack:
         try:

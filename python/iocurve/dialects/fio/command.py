@@ -24,7 +24,6 @@ from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import Diagnostic, DialectError, PlanError, TargetError, Where, in_order
 from iocurve.foundation.units import SECOND_NS
 from iocurve.job.disk_mounts import DiskMount, put_on_disks
-from iocurve.job.explain import explain
 from iocurve.job.model import Job, PlanNote
 from iocurve.job.resolve import Resolution, ThisMachine, read_only_errors, resolve
 from iocurve.result.document import Result
@@ -59,7 +58,7 @@ def parsed(read: FioCommand) -> ParsedCommand:
             progress=read.output.eta != "never",
         ),
         out=read.out,
-        explanation=lambda: explain(read.plan, read.notes, read.obstacles, read.machine),
+        explanation=partial(_explanation, read),
         only_prints="".join(f"{line}\n" for line in read.command_lines) if read.check_only else None,
         no_job_file=Diagnostic(text) if has_replay else None,
         finish=partial(_finish, read),
@@ -76,6 +75,12 @@ def _watch_disks(read: FioCommand, plan: Plan) -> Callable[[Live], None]:
 
     read.disks.start(paths)
     return watch
+
+
+def _explanation(read: FioCommand) -> str:
+    from iocurve.job.explain import explain
+
+    return explain(read.plan, read.notes, read.obstacles, read.machine)
 
 
 def _finish(read: FioCommand, result: Result) -> Result:
