@@ -40,6 +40,7 @@ def measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
     """Runs the requested comparisons, printing each table as it is complete."""
     document: dict[str, Any] = {
         **environment(peer_fio_nfs()),
+        "cores": options.cores,
         "comparisons": [],
     }
     with tempfile.TemporaryDirectory(prefix="iocurve-bench-", dir=options.directory) as directory:
@@ -48,6 +49,7 @@ def measure(options: argparse.Namespace, console: Console) -> dict[str, Any]:
             duration=Duration(short_seconds=options.seconds / 4, long_seconds=options.seconds),
             file_mib=options.file_mib,
             directory=Path(directory),
+            cores=options.cores,
         )
         for comparison in options.comparisons or COMPARISONS.values():
             sides = comparison.measure(settings)
@@ -101,6 +103,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=_at_least_one, default=5, help="rounds of each side; the table shows medians")
     parser.add_argument("--seconds", type=float, default=4.0, help="length of the long run of a side in a round")
     parser.add_argument("--file-mib", type=int, default=256, help="size of each file")
+    parser.add_argument(
+        "--cores", type=_at_least_one, default=2, help="cores that client and server share, from core 0"
+    )
     parser.add_argument("--directory", type=Path, default=Path.cwd(), help="directory of the file for io_uring")
     parser.add_argument("--out", type=Path, default=RESULTS, help="directory of the result")
     return parser

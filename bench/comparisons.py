@@ -14,16 +14,11 @@ from typing import Any
 from bench import servers
 from bench.measure import Duration, Side, compare, run_to_end
 from bench.servers import IOCURVE, Server
-from bench.socket_limit import build, limit_name, limit_side
+from bench.socket_limit import build, limit_name, limit_sides
 
 NFS_LOAD = Path(__file__).parents[1] / "target/debug/examples/nfs_load"
 IOCURVE_FIO = (str(IOCURVE), "fio")
 ONE_CORE = ("taskset", "--cpu-list", "0")
-TWO_CORES = ("taskset", "--cpu-list", "0,1")
-"""Client and server share the same two cores, whatever the machine has."""
-
-ONE_CORE_A_JOB = ("--cpus_allowed=0,1", "--cpus_allowed_policy=split")
-
 LAYOUT_TIMEOUT_SECONDS = 300
 
 PEER_FIO_NFS = "IOCURVE_PEER_FIO_NFS"
@@ -39,6 +34,18 @@ class Settings:
     file_mib: int
     directory: Path
     """Directory of the file for io_uring; its storage determines that comparison."""
+    cores: int = 2
+    """Client and server of a comparison share this many, whatever the machine has."""
+
+    @property
+    def pinned(self) -> tuple[str, ...]:
+        """Starts a program on these cores."""
+        return ("taskset", "--cpu-list", f"0-{self.cores - 1}")
+
+    @property
+    def one_core_a_job(self) -> tuple[str, ...]:
+        """Options of fio."""
+        return (f"--cpus_allowed=0-{self.cores - 1}", "--cpus_allowed_policy=split")
 
 
 @dataclass(frozen=True)
@@ -80,34 +87,35 @@ def measure_uring(settings: Settings) -> list[dict[str, Any]]:
         file.unlink()
 
 
-def measure_nfs_v3(settings: Settings, depth: int, jobs: int) -> list[dict[str, Any]]:
+def measure_nfs_v3(settings: Settings, depth: int, jobs_per_core: int) -> list[dict[str, Any]]:
     """fio, if it has the nfs engine, and iocurve."""
     fio_nfs = peer_fio_nfs()
     fio = [_Client("fio", (fio_nfs,), is_libnfs=True)] if fio_nfs else []
-    return measure_nfs([*fio, OUR_CLIENT], settings, depth, jobs)
+    return measure_nfs([*fio, OUR_CLIENT], settings, depth, jobs_per_core)
 
 
-def measure_nfs(clients: Sequence[_Client], settings: Settings, depth: int, jobs: int) -> list[dict[str, Any]]:
+def measure_nfs(clients: Sequence[_Client], settings: Settings, depth: int, jobs_per_core: int) -> list[dict[str, Any]]:
     """Every client on every available server; each job is a connection and a file."""
+    jobs = jobs_per_core * settings.cores
     build()
     with ExitStack() as stack:
-        targets = {"volume": stack.enter_context(servers.volume("--unlimited", prefix=TWO_CORES))}
+        targets = {"volume": stack.enter_context(servers.volume("--unlimited", prefix=settings.pinned))}
         if shutil.which("ganesha.nfsd") and os.geteuid() == 0:
-            started = servers.ganesha("mem", settings.directory, prefix=TWO_CORES)
+            started = servers.ganesha("mem", settings.directory, prefix=settings.pinned)
             targets = {"ganesha": stack.enter_context(started), **targets}
         for target in targets.values():
-            run_to_end(OUR_CLIENT.job(target, "write", "1m", 4, jobs, settings.file_mib), LAYOUT_TIMEOUT_SECONDS)
+            run_to_end(OUR_CLIENT.job(target, "write", "1m", 4, jobs, settings), LAYOUT_TIMEOUT_SECONDS)
         sides = [
             Side(
                 f"{client.name} → {name}",
-                client.job(target, "randread", "4k", depth, jobs, settings.file_mib),
+                client.job(target, "randread", "4k", depth, jobs, settings),
                 target.pid,
                 limit_name("randread", "4k"),
             )
             for name, target in targets.items()
             for client in clients
         ]
-        sides.append(limit_side("randread", "4k", depth, jobs, TWO_CORES, settings.file_mib))
+        sides += limit_sides("randread", "4k", depth, jobs, settings.pinned, settings.file_mib)
         return compare(sides, settings.rounds, settings.duration)
 
 
@@ -120,7 +128,7 @@ VOLUME_LOADS = (
     ("randwrite", "4k", 64),
     ("write", "256k", 16),
 )
-"""Loads of the embedded volume: access, block size, and depth of each of two jobs."""
+"""Loads of the embedded volume: access, block size, and depth of each job; there is one a core."""
 
 CHECKED_MIB = 64
 """Largest part of each file that is verified."""
@@ -130,18 +138,18 @@ def measure_volume(settings: Settings) -> list[dict[str, Any]]:
     """Our client on the embedded volume; the first side is its 4 KiB reads from nfs-ganesha, if that is installed."""
     build()
     with ExitStack() as stack:
-        target = stack.enter_context(servers.volume("--unlimited", prefix=TWO_CORES))
+        target = stack.enter_context(servers.volume("--unlimited", prefix=settings.pinned))
         checked = [_check_data(target, block, min(settings.file_mib, CHECKED_MIB)) for block in (4 << 10, 256 << 10)]
         targets = {"volume": target}
         if shutil.which("ganesha.nfsd") and os.geteuid() == 0:
-            started = servers.ganesha("mem", settings.directory, prefix=TWO_CORES)
+            started = servers.ganesha("mem", settings.directory, prefix=settings.pinned)
             targets = {"ganesha": stack.enter_context(started), **targets}
         for target in targets.values():
-            run_to_end(OUR_CLIENT.job(target, "write", "1m", 4, 2, settings.file_mib), LAYOUT_TIMEOUT_SECONDS)
+            run_to_end(OUR_CLIENT.job(target, "write", "1m", 4, settings.cores, settings), LAYOUT_TIMEOUT_SECONDS)
         sides = [
             Side(
                 f"{access} {block} → {name}",
-                (*OUR_CLIENT.job(target, access, block, depth, 2, settings.file_mib), *ONE_CORE_A_JOB),
+                (*OUR_CLIENT.job(target, access, block, depth, settings.cores, settings), *settings.one_core_a_job),
                 target.pid,
                 limit_name(access, block),
             )
@@ -149,7 +157,9 @@ def measure_volume(settings: Settings) -> list[dict[str, Any]]:
             for access, block, depth in (VOLUME_LOADS if name == "volume" else VOLUME_LOADS[:1])
         ]
         sides += [
-            limit_side(access, block, depth, 2, TWO_CORES, settings.file_mib) for access, block, depth in VOLUME_LOADS
+            side
+            for access, block, depth in VOLUME_LOADS
+            for side in limit_sides(access, block, depth, settings.cores, settings.pinned, settings.file_mib)
         ]
         return [{**side, "data_checked": checked} for side in compare(sides, settings.rounds, settings.duration)]
 
@@ -171,11 +181,11 @@ class _Client:
     is_libnfs: bool
     version: str = "3"
 
-    def job(self, server: Server, rw: str, block: str, depth: int, jobs: int, file_mib: int) -> tuple[str, ...]:
+    def job(self, server: Server, rw: str, block: str, depth: int, jobs: int, settings: Settings) -> tuple[str, ...]:
         url = server.libnfs_url if self.is_libnfs else server.url_of(self.version)
         return (
-            *(*TWO_CORES, *self.command, "--name=nfs", "--ioengine=nfs", f"--nfs_url={url}"),
-            *(f"--rw={rw}", f"--bs={block}", f"--iodepth={depth}", f"--numjobs={jobs}", f"--size={file_mib}m"),
+            *(*settings.pinned, *self.command, "--name=nfs", "--ioengine=nfs", f"--nfs_url={url}"),
+            *(f"--rw={rw}", f"--bs={block}", f"--iodepth={depth}", f"--numjobs={jobs}", f"--size={settings.file_mib}m"),
             "--group_reporting",
         )
 
@@ -216,22 +226,22 @@ COMPARISONS = {
         Comparison("uring", "A file by io_uring: 4 KiB random reads, O_DIRECT, depth 64", measure_uring),
         Comparison(
             "nfs",
-            "NFSv3 on two cores, client and server: 4 KiB random reads, 4 jobs at depth 16",
-            partial(measure_nfs_v3, depth=16, jobs=4),
+            "NFSv3, client and server on the same cores: 4 KiB random reads, 2 jobs a core at depth 16",
+            partial(measure_nfs_v3, depth=16, jobs_per_core=2),
         ),
         Comparison(
             "nfs-deep",
-            "NFSv3 on two cores, client and server: 4 KiB random reads, 2 jobs at depth 64",
-            partial(measure_nfs_v3, depth=64, jobs=2),
+            "NFSv3, client and server on the same cores: 4 KiB random reads, a job a core at depth 64",
+            partial(measure_nfs_v3, depth=64, jobs_per_core=1),
         ),
         Comparison(
             "nfs41",
-            "NFSv3 and NFSv4.1 on two cores, client and server: 4 KiB random reads, 2 jobs at depth 64",
-            partial(measure_nfs, [OUR_CLIENT, OUR_CLIENT_V41], depth=64, jobs=2),
+            "NFSv3 and NFSv4.1, client and server on the same cores: 4 KiB random reads, a job a core at depth 64",
+            partial(measure_nfs, [OUR_CLIENT, OUR_CLIENT_V41], depth=64, jobs_per_core=1),
         ),
         Comparison(
             "volume",
-            "The embedded volume on two cores with its client: 2 jobs, depth 64 (4k, 8k), 16 (64k, 256k), 8 (1m)",
+            "The embedded volume and its client on the same cores: a job a core, depth 64 (4k, 8k), 16 (to 256k), 8",
             measure_volume,
         ),
     )

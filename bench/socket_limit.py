@@ -23,16 +23,24 @@ def build() -> None:
     subprocess.run(words, cwd=EXAMPLE.parents[3], check=True)
 
 
-def limit_side(access: str, block: str, depth: int, connections: int, prefix: Sequence[str], memory_mib: int) -> Side:
-    """The side that carries the same load without NFS, to be built before; ``memory_mib`` is the size of each file."""
+def limit_sides(
+    access: str, block: str, depth: int, connections: int, prefix: Sequence[str], memory_mib: int
+) -> list[Side]:
+    """The sides that carry the same load without NFS, to be built before; ``memory_mib`` is the size of each file.
+
+    Writes have two: one whose server stores what it receives, which is the limit, and one that drops it.
+    """
     data = int(block.removesuffix("k").removesuffix("m")) << (20 if block.endswith("m") else 10)
     is_write = access.endswith("write")
     call = WRITE_CALL_BYTES + data if is_write else READ_CALL_BYTES
     reply = WRITE_REPLY_BYTES if is_write else READ_REPLY_BYTES + data
     sizes = (str(number) for number in (connections, depth, call, reply, memory_mib))
-    return Side(limit_name(access, block), (*prefix, str(EXAMPLE), *sizes))
+    command, limit = (*prefix, str(EXAMPLE), *sizes), limit_name(access, block)
+    if not is_write:
+        return [Side(limit, command)]
+    return [Side(limit, (*command, "--store")), Side(f"{access} {block}, sockets alone", command, limit=limit)]
 
 
 def limit_name(access: str, block: str) -> str:
-    """``randread 4k, sockets alone``."""
-    return f"{access} {block}, sockets alone"
+    """``randread 4k, sockets alone``, ``randwrite 4k, sockets that store``."""
+    return f"{access} {block}, sockets {'that store' if access.endswith('write') else 'alone'}"

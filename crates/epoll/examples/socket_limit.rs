@@ -9,6 +9,9 @@
 //! Replies come from random places of `MEMORY_MIB` of memory for each connection, as those of a server come from files: a
 //! buffer that stays in the processor's caches would be quicker to copy. Larger replies are sent by reference, without a copy.
 //! Replies of 32 KiB and more are discarded by the client's kernel, as our NFS client does with payload that nobody reads.
+//!
+//! With `--store` a client sends its requests in turn, each from separate memory, and a server copies each to a random place of
+//! `MEMORY_MIB` of memory, as a server that keeps what is written has to. Without it both use one buffer over and over.
 
 use std::alloc::Layout;
 use std::io::{self, IoSlice, PipeReader, PipeWriter, Read, Write};
@@ -33,28 +36,32 @@ struct Load {
     request_bytes: usize,
     reply_bytes: usize,
     memory_bytes: usize,
+    stores: bool,
     runtime: Duration,
 }
 
 fn main() -> io::Result<()> {
     let Some(load) = load() else {
-        eprintln!("usage: socket_limit CONNECTIONS DEPTH REQUEST_BYTES REPLY_BYTES MEMORY_MIB --runtime=1000ms");
+        eprintln!(
+            "usage: socket_limit CONNECTIONS DEPTH REQUEST_BYTES REPLY_BYTES MEMORY_MIB [--store] --runtime=1000ms"
+        );
         std::process::exit(2);
     };
     let listener = TcpListener::bind("127.0.0.1:0")?;
     send_unpaced(&listener)?;
-    let memories = (0..load.connections).map(|_| Replies::new(load)).collect::<io::Result<Vec<_>>>()?;
+    let memory = |_| Ok((Replies::new(load)?, load.stores.then(|| Store::new(load))));
+    let memories = (0..load.connections).map(memory).collect::<io::Result<Vec<_>>>()?;
     let start = Instant::now();
     let (clients, servers): (Vec<_>, Vec<_>) = memories
         .into_iter()
-        .map(|replies| -> io::Result<_> {
+        .map(|(replies, store)| -> io::Result<_> {
             let client = connect(&listener)?;
             let (server, _) = listener.accept()?;
             client.set_nodelay(true)?;
             server.set_nodelay(true)?;
             let end = start + load.runtime;
             let client = std::thread::spawn(move || run_client(client, load, end));
-            Ok((client, std::thread::spawn(move || run_server(server, load, replies))))
+            Ok((client, std::thread::spawn(move || run_server(server, load, replies, store))))
         })
         .collect::<io::Result<Vec<_>>>()?
         .into_iter()
@@ -77,8 +84,10 @@ fn load() -> Option<Load> {
     let &[connections, depth, request_bytes, reply_bytes, memory_mib] = numbers.as_slice() else { return None };
     let milliseconds = options.iter().find_map(|option| option.strip_prefix("--runtime=")?.strip_suffix("ms"))?;
     let runtime = Duration::from_millis(milliseconds.parse().ok()?);
-    let memory_bytes = (memory_mib << 20).max(reply_bytes + 1);
-    (!numbers.contains(&0)).then_some(Load { connections, depth, request_bytes, reply_bytes, memory_bytes, runtime })
+    let memory_bytes = (memory_mib << 20).max(request_bytes.max(reply_bytes) + 1);
+    let stores = options.iter().any(|option| option == "--store");
+    let load = Load { connections, depth, request_bytes, reply_bytes, memory_bytes, stores, runtime };
+    (!numbers.contains(&0)).then_some(load)
 }
 
 /// Connects to the address of a listener.
@@ -119,13 +128,22 @@ fn send_unpaced(socket: &impl AsRawFd) -> io::Result<()> {
 fn run_client(mut socket: TcpStream, load: Load, end: Instant) -> io::Result<u64> {
     let requests = vec![1; load.depth * load.request_bytes];
     let mut buffer = vec![0; BUFFER_BYTES];
-    let (mut operations, mut partial) = (0, 0);
+    let (mut operations, mut partial, mut next) = (0, 0, 0);
     socket.write_all(&requests)?;
     while Instant::now() < end {
         partial += receive(&mut socket, &mut buffer, load.reply_bytes >= DISCARD_BYTES)?;
         let whole = partial / load.reply_bytes;
         partial %= load.reply_bytes;
-        socket.write_all(&requests[..whole * load.request_bytes])?;
+        if whole == 0 {
+            continue;
+        }
+        let (before, from) = requests.split_at(next);
+        let sent = whole * load.request_bytes;
+        let first = sent.min(from.len());
+        write_all_vectored(&mut socket, &mut [IoSlice::new(&from[..first]), IoSlice::new(&before[..sent - first])])?;
+        if load.stores {
+            next = (next + sent) % requests.len();
+        }
         operations += whole as u64;
     }
     Ok(operations)
@@ -142,13 +160,18 @@ fn receive(socket: &mut TcpStream, buffer: &mut [u8], is_discarded: bool) -> io:
 }
 
 /// Answers until the client has gone.
-fn run_server(mut socket: TcpStream, load: Load, mut replies: Replies) -> io::Result<()> {
+fn run_server(mut socket: TcpStream, load: Load, mut replies: Replies, mut store: Option<Store>) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut partial = 0;
     loop {
         match socket.read(&mut buffer) {
             Ok(0) => return Ok(()),
-            Ok(received) => partial += received,
+            Ok(received) => {
+                partial += received;
+                if let Some(store) = &mut store {
+                    store.write(&buffer[..received]);
+                }
+            }
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
             Err(error) => return Err(error),
         }
@@ -167,18 +190,18 @@ fn run_server(mut socket: TcpStream, load: Load, mut replies: Replies) -> io::Re
 struct Replies {
     memory: &'static [u8],
     reply_bytes: usize,
-    random: u64,
+    random: Random,
     pipe: Option<(PipeReader, PipeWriter)>,
 }
 
 impl Replies {
     fn new(load: Load) -> io::Result<Self> {
         let pipe = if load.reply_bytes < REFERENCE_BYTES { None } else { Some(wide_pipe()?) };
-        Ok(Self { memory: huge_pages(load.memory_bytes), reply_bytes: load.reply_bytes, random: 1, pipe })
+        Ok(Self { memory: huge_pages(load.memory_bytes), reply_bytes: load.reply_bytes, random: Random(1), pipe })
     }
 
     fn send(&mut self, socket: &mut TcpStream, count: usize) -> io::Result<()> {
-        let starts: Vec<usize> = (0..count).map(|_| self.random_start()).collect();
+        let starts: Vec<usize> = (0..count).map(|_| self.random.page(self.memory.len() - self.reply_bytes)).collect();
         let replies = starts.iter().map(|&start| &self.memory[start..][..self.reply_bytes]);
         match &self.pipe {
             None => write_all_vectored(socket, &mut replies.map(IoSlice::new).collect::<Vec<_>>()),
@@ -187,18 +210,51 @@ impl Replies {
             }
         }
     }
+}
 
-    /// The start of a page such that a reply fits behind it (xorshift64).
-    fn random_start(&mut self) -> usize {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        (self.random as usize % (self.memory.len() - self.reply_bytes)) & !4095
+/// The memory that requests are stored in.
+struct Store {
+    memory: &'static mut [u8],
+    request_bytes: usize,
+    random: Random,
+    /// Place of the current request, and its bytes that are stored.
+    start: usize,
+    stored: usize,
+}
+
+impl Store {
+    fn new(load: Load) -> Self {
+        let memory = huge_pages(load.memory_bytes);
+        Self { memory, request_bytes: load.request_bytes, random: Random(1), start: 0, stored: 0 }
+    }
+
+    fn write(&mut self, mut received: &[u8]) {
+        while !received.is_empty() {
+            let (part, rest) = received.split_at(received.len().min(self.request_bytes - self.stored));
+            self.memory[self.start + self.stored..][..part.len()].copy_from_slice(part);
+            (received, self.stored) = (rest, self.stored + part.len());
+            if self.stored == self.request_bytes {
+                (self.start, self.stored) = (self.random.page(self.memory.len() - self.request_bytes), 0);
+            }
+        }
+    }
+}
+
+/// Random numbers (xorshift64).
+struct Random(u64);
+
+impl Random {
+    /// The start of a page below `end`.
+    fn page(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 as usize % end) & !4095
     }
 }
 
 /// Memory in huge pages, as the volume's; it stays until the process ends.
-fn huge_pages(bytes: usize) -> &'static [u8] {
+fn huge_pages(bytes: usize) -> &'static mut [u8] {
     let layout = Layout::from_size_align(bytes, HUGE_PAGE_BYTES).expect("a size of memory");
     // SAFETY: the memory is fresh, of this size, filled before it is read, and never freed. If the advice fails, pages are small.
     unsafe {
@@ -206,7 +262,7 @@ fn huge_pages(bytes: usize) -> &'static [u8] {
         assert!(!start.is_null(), "no memory");
         libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE);
         start.write_bytes(1, bytes);
-        std::slice::from_raw_parts(start, bytes)
+        std::slice::from_raw_parts_mut(start, bytes)
     }
 }
 
