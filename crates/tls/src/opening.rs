@@ -14,6 +14,8 @@ use iocurve_wire::xdr::{Decode, Encode, Reader};
 const STARTTLS: &[u8] = b"STARTTLS";
 /// Longest record before TLS; a NULL call with two full authenticators is shorter.
 const RECORD_BYTES_MAX: usize = 1024;
+/// Most bytes that wait for the end of a record: empty fragments have no length, but they take memory.
+const WAITING_BYTES_MAX: usize = 8 * RECORD_BYTES_MAX;
 /// First byte of a TLS handshake. As the first byte of a record mark it would announce 352 MiB.
 pub(crate) const HANDSHAKE: u8 = 22;
 /// `xid` of the question; no other call precedes it on a connection.
@@ -33,6 +35,7 @@ pub(crate) fn take_record<R>(bytes: &mut Vec<u8>, take: impl FnOnce(&[u8]) -> R)
     let mut input = &bytes[..];
     let taken = match records.advance(&mut input).map_err(|error| invalid(&error.to_string()))? {
         Progress::Record(record) => take(record),
+        _ if bytes.len() > WAITING_BYTES_MAX => return Err(invalid("a record of too many fragments")),
         _ => return Ok(None),
     };
     let used = bytes.len() - input.len();

@@ -208,6 +208,16 @@ fn only_null_calls_are_answered_without_tls() {
 }
 
 #[test]
+fn fragments_without_a_byte_do_not_wait_for_ever() {
+    let ((mut one, mut other), mut server) = (pair(), server());
+    let refused = (0..10).any(|_| {
+        one.write_all(&[0; 4096]).unwrap();
+        server.establish(&mut other).is_err()
+    });
+    assert!(refused && server.bytes() < 32 << 10);
+}
+
+#[test]
 fn a_peer_that_ends_is_an_end_and_one_that_breaks_a_record_an_error() {
     let ((mut one, mut other), mut client, mut server) = (pair(), trusting(), server());
     shake(&mut client, &mut one, &mut server, &mut other).unwrap();
