@@ -21,7 +21,6 @@ from typing import Literal
 
 from msgspec import field
 
-from iocurve.foundation.serving import make_certificate
 from iocurve.foundation.structs import Struct, TaggedStruct
 from iocurve.machine.files import state_directory
 from iocurve.machine.processes import addresses_towards
@@ -277,6 +276,9 @@ def tls_files(names: Iterable[str]) -> TlsFiles:
 
     Clients that trust the certificate do so over restarts. Raises ``RunError``.
     """
+    # Jobs load this module, and none of them serves anything.
+    from iocurve.foundation.serving import make_certificate
+
     found = sorted(names)
     directory = state_directory() / "volume-tls" / hashlib.sha256(",".join(found).encode()).hexdigest()[:16]
     if not directory.exists():
