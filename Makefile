@@ -194,6 +194,10 @@ truth-simulated: develop ## the part of make truth that is simulated, in 8 minut
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 	    $(BIN)/python -m bench.truth intervals stopping families gains compared steps law percentiles capacity most-load --seconds 440
 
+.PHONY: truth-power
+truth-power: develop ## the tables of how often ab and history find a change, in 15 minutes
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m bench.truth power histories
+
 # LIMITS keeps the runs of a commit, and a second call continues there; SEED is that of the first run.
 LIMITS := target/limits
 SEED := 1

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 
-from bench.truth.compared_runs import Counted, Runs, Turns, counted
+from bench.truth.compared_runs import DIFFERENT, Counted, Runs, Turns, counted
+from bench.truth.simulated import ORDERS, TurnNoise
 from bench.truth.table import Row, row
+from iocurve.measure.ab import RUNS_MAX, RUNS_MIN, SEEN_SHARE
+from iocurve.measure.campaign import turn_places
+from iocurve.result.paired import RatePair, RateRatio, confidence_of_turns, rate_ratio
+from iocurve.result.stats import CONFIDENCE
 
 SEED = 1
 DRAWN_TURNS = 6
@@ -26,6 +32,50 @@ def compared(scale: float) -> Iterator[Row]:
             yield row(f"{name}: A against {speed:g} A, faster", "", _power(found), runs)
         told = ", ".join(f"{text} {same.share(figure, 'no difference'):.0%}" for figure, text in FIGURES.items())
         yield row(f"{name}: A against A, no difference of 10 % or more", "", told, more)
+
+
+POWER_COLUMNS = ("noise between runs", "runs", "false", "5 % found", "10 % found", "comparisons")
+NOISES = (0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1)
+COMPARED = 1500
+"""Comparisons of equal targets; a third as many of different ones."""
+
+
+def power(scale: float) -> Iterator[Row]:
+    """Shares of comparisons of one figure that find a difference, by the noise between runs and their number."""
+    for shape in ("normal", "heavy tails"):
+        for deviation in NOISES:
+            for rounds in (5, 10, None):
+                noise = TurnNoise(shape, deviation)
+                same, runs = _ratios(noise, 1.0, rounds, round(COMPARED * scale))
+                found = [_ratios(noise, speed, rounds, round(COMPARED * scale / 3))[0] for speed in (1.05, 1.1)]
+                shares = (sum(one.verdict in DIFFERENT for one in each) / len(each) for each in (same, *found))
+                count = f"{rounds}" if rounds else f"chosen: {runs:.1f}"
+                yield f"{deviation:.1%}, {shape}", count, *(f"{one:.1%}" for one in shares), f"{len(same):,}"
+
+
+def _ratios(noise: TurnNoise, speed: float, rounds: int | None, count: int) -> tuple[list[RateRatio], float]:
+    """The ratios of comparisons, and the mean number of runs; without ``rounds`` as many as ``ab`` takes."""
+    found: list[RateRatio] = []
+    runs = 0
+    count = max(1, count)
+    for number in range(count):
+        chance = random.Random(f"{SEED} {noise} {speed} {rounds} {number}")
+        # Comparisons with one order follow each other, so that its widening is computed once.
+        places = turn_places(2, rounds or RUNS_MAX, str(number * ORDERS // count))
+        sides: tuple[dict[int, tuple[float, int]], ...] = ({}, {})
+        for place, rate in zip(places, noise.rates(chance, len(places)), strict=True):
+            sides[place.member][place.round] = (rate, place.order)
+        base, own = sides
+        pairs = [RatePair(speed * own[at][0], base[at][0], own[at][1], base[at][1]) for at in sorted(base)]
+        confidence = confidence_of_turns(CONFIDENCE, are_chosen=rounds is None)
+        for enough in [rounds] if rounds else range(RUNS_MIN, RUNS_MAX + 1):
+            ratio = rate_ratio(pairs[:enough], confidence=confidence)
+            if ratio and ratio.detectable is not None and ratio.detectable <= SEEN_SHARE * ratio.margin:
+                break
+        assert ratio is not None, "no rate is zero"
+        found.append(ratio)
+        runs += enough
+    return found, runs / len(found)
 
 
 def _cases() -> Iterator[tuple[str, Runs | Turns, int]]:

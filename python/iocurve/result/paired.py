@@ -67,7 +67,7 @@ CHOSEN_SHARE = 0.6
 """Share of its errors that an interval keeps where the number of turns was chosen by their noise.
 
 Turns that look enough by chance are those whose noise looks small. By simulation at most 5.5 % of intervals missed with
-it, 8.6 % without it; heavy-tailed noise of 5 and 7 % was not simulated to the end (``docs/compare.md``)."""
+it, 8.6 % without it; with heavy tails of 5 and 7 %, 3.0 and 2.8 % (``docs/evidence/accuracy.md``)."""
 
 
 def confidence_of_turns(confidence: float, *, are_chosen: bool) -> float:
