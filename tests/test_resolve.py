@@ -185,6 +185,27 @@ def test_notes_use_the_words_of_the_dialect(dialect: str, text: str) -> None:
     assert text in [note.text for note in notes]
 
 
+@pytest.mark.parametrize(
+    ("dialect", "jobs", "said", "each"),
+    [
+        ("fio", 8, "nconnect=16", [2] * 8),
+        ("fio", 3, "nconnect=4", [2, 1, 1]),
+        ("fio", 8, "nconnect=4", [1] * 8),
+        ("fio", 2, "nconnect=4&shared_mount=0", [4, 4]),
+        ("fio", 1, "nconnect=4", [4]),
+        ("iocurve", 2, "nconnect=4", [4, 4]),
+        ("iocurve", 2, "nconnect=4&shared_mount=1", [2, 2]),
+    ],
+)
+def test_jobs_of_a_line_share_the_connections_of_a_mount(dialect: str, jobs: int, said: str, each: list[int]) -> None:
+    load = Said.of(name="a", engine="nfs", nfs_url=f"nfs://h/x?{said}", numjobs=jobs, size=MIB)
+    found = resolved(load, load.but(name="b", numjobs=1, barrier=True), dialect=dialect)
+    groups = [[one.engine.mount.nconnect for one in group.workers] for group in found.plan.groups]  # type: ignore[union-attr]
+    assert groups == [each, [int(said.partition("&")[0][9:])]]
+    (note,) = [one.text for one in found.notes if one.code in ("mount_shared", "connections_per_job")] or [""]
+    assert ("shared_mount=0" in note) == (jobs > 1 and sum(each) < jobs * groups[1][0])
+
+
 def test_a_given_timeout_overrides_that_of_the_url() -> None:
     said = Said.of(name="a", engine="nfs", nfs_url="nfs://h/x?timeo=100", nfs_timeout_ns=3 * SECOND_NS)
     for section, seconds in ((said, 3), (Said.of(name="b", engine="nfs", nfs_url="nfs://h/x?timeo=100"), 10)):

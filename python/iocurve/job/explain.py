@@ -36,7 +36,7 @@ def explain(
         for workers in _jobs(group.workers):
             lines += ["", *explain_job(workers, machine, called)]
     lines += ["", f"Time: {_total_time(plan)}", f"Layout before the run: {_layout(_workers(plan), machine)}"]
-    lines += _connections(plan, called)
+    lines += _connections(plan)
     lines += section_lines("Warnings", (str(note) for note in notes if note.level == "warning"))
     lines += section_lines("Notes", (str(note) for note in notes if note.level == "info"))
     lines += section_lines("Cannot run on this machine", map(str, obstacles))
@@ -170,8 +170,8 @@ def _bytes_used(parts: Sequence[planned.FilePlan]) -> int:
     return total
 
 
-def _connections(plan: planned.Plan, called: str) -> list[str]:
-    """The TCP connections of all workers that run at once, where these are more than one mount has."""
+def _connections(plan: planned.Plan) -> list[str]:
+    """The TCP connections of all workers that run at once, where several have some."""
     mounts: dict[str, tuple[int, int]] = {}
     for group in plan.groups:
         found: dict[str, list[int]] = {}
@@ -180,13 +180,8 @@ def _connections(plan: planned.Plan, called: str) -> list[str]:
                 mount = worker.engine.mount
                 found.setdefault(f"nfs://{mount.host}{mount.export}", []).append(mount.nconnect)
         for address, each in found.items():
-            mounts[address] = max(mounts.get(address, (0, 0)), (sum(each), max(each)))
-    return [
-        f"Connections: {total} to {address}, because each {called} has its own; "
-        f"on a kernel mount with nconnect={each} all share {each}"
-        for address, (total, each) in mounts.items()
-        if total > each
-    ]
+            mounts[address] = max(mounts.get(address, (0, 0)), (sum(each), len(each)))
+    return [f"Connections: {total} to {address} in all" for address, (total, count) in mounts.items() if count > 1]
 
 
 def _file(file: planned.FilePlan, worker: planned.Worker, machine: Machine) -> str:

@@ -36,6 +36,8 @@ class Words(msgspec.Struct, frozen=True):
     """Codes of warnings that only this dialect needs."""
     silent_about: frozenset[str] = frozenset()
     """Codes of notes that the dialect's own reader adds."""
+    shares_mount: bool = True
+    """Lines of other tools are of files on a mount, whose connections all jobs of a client share."""
 
     def option(self, field: str, value: object = None) -> str:
         """The dialect's option for a field: ``iodepth``, ``-o``; with a value ``iodepth=4``, ``-o4``."""

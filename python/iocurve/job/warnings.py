@@ -173,8 +173,14 @@ def _connections_per_job(case: _Case) -> PlanNote | None:
     engine = case.workers[0].engine
     if not isinstance(engine, planned.NfsEngine) or engine.mount.nconnect == 1 or len(case.workers) == 1:
         return None
-    total = engine.mount.nconnect * len(case.workers)
-    text = f"{case.option('nconnect')} applies per {case.words.worker}: {total} connections in all"
+    said = parse_nfs_urls(case.section.target.nfs_url or "")[0].shared_mount
+    if case.words.shares_mount if said is None else said:
+        return None
+    each, total = engine.mount.nconnect, engine.mount.nconnect * len(case.workers)
+    text = (
+        f"{case.option('nconnect')} applies per {case.words.worker}: {total} connections in all, where a kernel mount "
+        f"has {each} (shared_mount=1 in the URL)"
+    )
     return case.note("connections_per_job", text, "nconnect", "nfs_url")
 
 

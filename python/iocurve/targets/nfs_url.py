@@ -15,6 +15,7 @@ from iocurve.foundation.errors import nearest
 
 NUMBERS = {
     "nconnect": (1, 16),
+    "shared_mount": (0, 1),
     "slots": (1, 1024),
     "rsize": (1024, 1024**2),
     "wsize": (1024, 1024**2),
@@ -58,6 +59,8 @@ class NfsUrl(msgspec.Struct, frozen=True):
     wsize: int | None = None
     """Most bytes of one WRITE."""
     nconnect: int | None = None
+    shared_mount: bool | None = None
+    """The jobs of a client share the connections, as on a kernel mount. Default: those of other tools' lines."""
     uid: int | None = None
     gid: int | None = None
     timeout_ns: int | None = None
@@ -95,6 +98,7 @@ def parse_nfs_url(text: str) -> NfsUrl:
         rsize=said.get("rsize"),
         wsize=said.get("wsize"),
         nconnect=said.get("nconnect"),
+        shared_mount=None if (shared := said.get("shared_mount")) is None else bool(shared),
         uid=said.get("uid"),
         gid=said.get("gid"),
         timeout_ns=_timeout_ns(said),

@@ -40,6 +40,7 @@ WORDS = Words(
         "size": 'size = "1g"',
     },
     worker="worker",
+    shares_mount=False,
 )
 
 

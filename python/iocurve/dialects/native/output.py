@@ -31,8 +31,17 @@ def _table(run: TimedJob) -> dict[str, object]:
     defaults = _defaults(run.job.defaults)
     if defaults:
         table["defaults"] = defaults
-    table["job"] = [table_of(section.said) for section in run.job.sections]
+    shares = run.job.words.shares_mount
+    table["job"] = [table_of(_sharing(section.said) if shares else section.said) for section in run.job.sections]
     return table
+
+
+def _sharing(said: Said) -> Said:
+    """A section of another tool's line, which shares the connections of its mount, where those of job files do not."""
+    url = str(said.fields.get("nfs_url") or "")
+    if not url or "shared_mount=" in url:
+        return said
+    return said.but(nfs_url=f"{url}{'&' if '?' in url else '?'}shared_mount=1")
 
 
 def table_of(said: Said) -> dict[str, object]:

@@ -24,7 +24,7 @@ from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import Job, PlanNote, Section, paths_text
 from iocurve.job.resolve import checks, load
 from iocurve.job.resolve.checks import Diagnostics
-from iocurve.job.resolve.engines import disk_of, nfs_urls_of, on_each_file, planned_engine
+from iocurve.job.resolve.engines import disk_of, nfs_urls_of, on_each_file, planned_engine, sharing_mounts
 from iocurve.job.resolve.files import ResolvedFiles
 from iocurve.job.resolve.machine import Machine, PathFacts, PathKind, ThisMachine
 from iocurve.job.resolve.tree import on_tree, with_tasks
@@ -112,7 +112,7 @@ class _Resolver:
         sections = self.job.sections
         checks.amounts(sections)
         checks.waits(sections, self.diagnostics)
-        workers = [self._workers(section) for section in sections]
+        workers = sharing_mounts(self.job, [self._workers(section) for section in sections], self.diagnostics)
         self._note_overwritten_files()
         errors = self.diagnostics.errors
         if not any(workers) and not errors:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from ipaddress import ip_address
 
 from iocurve.engine import plan as planned
 from iocurve.foundation.errors import Diagnostic, DialectError
 from iocurve.foundation.units import SECOND_NS
-from iocurve.job.model import Section
+from iocurve.job.model import Job, PlanNote, Section
 from iocurve.job.resolve.checks import Diagnostics
 from iocurve.job.resolve.machine import Machine
 from iocurve.job.resolve.tree import WHOLE_FILES
@@ -108,6 +109,49 @@ def _mount(section: Section, url: NfsUrl, user: tuple[int, int]) -> planned.NfsM
         keep_payload=section.target.keep_payload or section.data.verify is not None,
         source=section.target.nfs_source and str(ip_address(section.target.nfs_source)),
     )
+
+
+def sharing_mounts(
+    job: Job, workers: Sequence[list[planned.Worker]], diagnostics: Diagnostics
+) -> list[list[planned.Worker]]:
+    """The workers of all sections, where those that run at once on one mount of one client share its connections.
+
+    A worker has its connections to itself, so each gets a part of them, and one where there are more workers.
+    """
+    mounts: dict[tuple[object, ...], list[tuple[int, int]]] = {}
+    start = 0
+    for at, (section, members) in enumerate(zip(job.sections, workers, strict=True)):
+        start = at if section.report.barrier else start
+        urls = parse_nfs_urls(section.target.nfs_url or "") if section.target.engine == "nfs" and members else ()
+        if not any(job.words.shares_mount if url.shared_mount is None else url.shared_mount for url in urls):
+            continue
+        for place, worker in enumerate(members):
+            if isinstance(worker.engine, planned.NfsEngine):
+                mount = worker.engine.mount
+                where = start, worker.client, mount.source, mount.host, mount.export
+                mounts.setdefault(where, []).append((at, place))
+    shared = [list(members) for members in workers]
+    for places in mounts.values():
+        engines = [shared[at][place].engine for at, place in places]
+        most = max(engine.mount.nconnect for engine in engines if isinstance(engine, planned.NfsEngine))
+        if len(places) == 1 or most == 1:
+            continue
+        for number, (at, place) in enumerate(places):
+            worker = shared[at][place]
+            each = max(1, most // len(places) + (number < most % len(places)))
+            assert isinstance(worker.engine, planned.NfsEngine), "as above"
+            engine = worker.engine.replace(mount=worker.engine.mount.replace(nconnect=each))
+            shared[at][place] = worker.replace(engine=engine)
+        diagnostics.notes.append(_sharing_note(job, job.sections[places[0][0]], len(places), most))
+    return shared
+
+
+def _sharing_note(job: Job, section: Section, count: int, connections: int) -> PlanNote:
+    jobs, option = f"{count} {job.words.worker}s", "shared_mount=0 in the URL gives each as many"
+    text = f"{jobs} share the {connections} connections of a mount, as those of a kernel mount do; {option}"
+    if count > connections:
+        text = f"{jobs} have one connection each, where those of a kernel mount share {connections}; {option}"
+    return PlanNote("mount_shared", text, section.where("nconnect", "nfs_url"))
 
 
 def _first(*said: int | None) -> int:
