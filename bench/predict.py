@@ -98,7 +98,7 @@ def _limits(family: str, rng: random.Random) -> Limits:
         "burst": {"iops": rng.randrange(400, 1000)},
         "servers": {},
     }
-    burst = Burst(iops=rng.randrange(2000, 3000), credits=2000) if family == "burst" else None
+    burst = Burst(value=rng.randrange(2000, 3000), credits=2000) if family == "burst" else None
     servers = Parallelism(servers=rng.choice([2, 4, 8]), service_ns=rng.choice([1, 2, 4]) * MILLISECOND_NS)
     parallelism = servers if family == "servers" else None
     return Limits(caps=caps(named[family], burst), latency=latency, parallelism=parallelism)
@@ -212,7 +212,7 @@ def _limit_texts(limits: Limits) -> Iterator[str]:
         credits = cap.burst.credits if cap.burst else 0
         yield f"bucket,unit={unit},rate={cap.value},burst={credits + max(1, cap.value // SAVED)},{counts}"
         if cap.burst:
-            yield f"bucket,rate={cap.burst.iops},burst={max(1, cap.burst.iops // SAVED)},{counts}"
+            yield f"bucket,rate={cap.burst.value},burst={max(1, cap.burst.value // SAVED)},{counts}"
     if limits.parallelism:
         yield f"stations,count={limits.parallelism.servers},service=constant:{limits.parallelism.service_ns / 1000}"
     yield f"delay,service=constant:{limits.latency.base_ns / 1000}"
@@ -266,8 +266,8 @@ def _profile(limits: Limits) -> str:
         lines += [f"[{cap.figure}]", f"{key} = {value}"]
     if limits.burst:
         iops = limits.value("iops") or 0
-        seconds = max(1, round(limits.burst.credits / (limits.burst.iops - iops)))
-        lines += ["[burst_iops]", f"base = {limits.burst.iops}", f"credits_for_s = {seconds}"]
+        seconds = max(1, round(limits.burst.credits / (limits.burst.value - iops)))
+        lines += ["[burst_iops]", f"base = {limits.burst.value}", f"credits_for_s = {seconds}"]
     return "\n".join([*lines, "[latency_us]", f"value = {limits.latency.base_ns // 1000}"])
 
 
@@ -318,7 +318,7 @@ def _relaxed(limits: Limits, predicted: Prediction) -> Limits:
 
     def raised(cap: Cap) -> Cap:
         is_it = predicted.binds.endswith(f"{cap.scope}'s {cap.replace(scope='volume').text}")
-        burst = cap.burst and cap.burst.replace(iops=round(cap.burst.iops * RAISED))
+        burst = cap.burst and cap.burst.replace(value=round(cap.burst.value * RAISED))
         return cap.replace(value=round(cap.value * RAISED), burst=burst) if is_it else cap
 
     return limits.replace(caps=tuple(map(raised, limits.caps)))

@@ -141,7 +141,7 @@ def test_a_target_states_its_limits() -> None:
         )
     )
     assert facts.latency_mean_ns == 250_000
-    assert facts.caps == (Cap(scope="volume", quantity="iops", value=900, burst=Burst(iops=1800, credits=400)),)
+    assert facts.caps == (Cap(scope="volume", quantity="iops", value=900, burst=Burst(value=1800, credits=400)),)
     assert simulated.stated(("bucket,unit=b,of=r,per=a,rate=5e6,burst=9",)).caps == (
         Cap(scope="client", quantity="bytes_per_s", kind="read", value=5_000_000),
     )

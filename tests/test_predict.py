@@ -96,9 +96,20 @@ def test_an_open_load_below_and_above_a_limit() -> None:
 
 def test_credits_end_a_burst() -> None:
     # 2,000 beyond 1,000 use up 8,000 credits in 4 s; 6 s follow at 1,000.
-    found = forward(load(depth=32), service(Burst(iops=3000, credits=8000), iops=1000))
+    found = forward(load(depth=32), service(Burst(value=3000, credits=8000), iops=1000))
     assert [(round(long, 6), round(rate, 6)) for long, rate in found.phases] == [(4, 3000), (6, 1000)]
     assert (found.iops, found.credits_s) == (near(1800), near(4))
+
+
+def test_bytes_burst_and_reads_weigh_less() -> None:
+    """100 MiB/s while 150 MiB of credits last, then 50; of reads three bytes count as one."""
+    burst = Burst(value=100 * MIB, credits=150 * MIB)
+    found = caps({"throughput_bytes_per_s": 50 * MIB}, throughput_burst=burst, reads_per_write=3)
+    limited = Service(name="unlimited", limits=Limits(caps=found, latency=AddedLatency(base_ns=MILLISECOND_NS)))
+    large = plan.FixedBlocks(bytes=MIB)
+    for kind, times in ((WRITE, 1), (READ, 3)):
+        rates = forward(load(depth=8, operations=(kind.replace(share=100, blocks=large),)), limited).phases
+        assert [(round(long, 6), round(rate, 3)) for long, rate in rates] == [(3, 100 * times), (7, 50 * times)]
 
 
 def test_a_load_ends_by_its_size_and_the_rest_has_the_limit_alone() -> None:

@@ -85,6 +85,7 @@ def judged(
     others: Sequence[Promise] = (),
     caps: tuple[Cap, ...] = (),
     lasts: list[float] | None = None,
+    elsewhere: float | None = 0.0,
     **request: Any,
 ) -> JudgedPromise:
     """The verdict on a promise whose loads give these runs, on a client that carries a rate and has a latency."""
@@ -108,6 +109,9 @@ def judged(
 
         def _client_has(self, promise: Promise, _: int) -> float:
             return carries if promise.is_least else own_us
+
+        def _elsewhere(self, _: Promise, _point: Point) -> float | None:
+            return elsewhere
 
     asked = ProofRequest(
         target=targets.parse("volume:unlimited"),
@@ -145,6 +149,32 @@ def test_a_network_that_is_too_small_is_no_fault_of_the_volume() -> None:
     small = judged(level(9_000), level(9_000), level(9_000), promise=writes, network_bytes_per_s=30 * MIB)
     matches("advice#network too small", (small.verdict, small.why.rpartition("; ")[2]))
     assert judged(level(9_000), level(9_000), level(9_000), network_bytes_per_s=30 * MIB).verdict == "failed"
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "network", "verdict"),
+    [
+        (9_100.0, None, "failed"),
+        (18_000.0, None, "not_delivered"),
+        (18_000.0, 300 * MIB, "not_delivered"),
+        (9_900.0, None, "not_delivered"),
+        (None, None, "not_delivered"),
+        (None, 42 * MIB, "not_delivered"),
+        (None, 300 * MIB, "failed"),
+    ],
+)
+def test_what_only_this_client_lacks_is_no_fault_of_the_volume(
+    elsewhere: float | None, network: int | None, verdict: str
+) -> None:
+    """Ten thousand operations of 4 KiB take 39 MiB/s, and 1.1 times as much is needed of the client's network."""
+    runs = [level(rate) for rate in (9_000, 9_010, 9_005)]
+    found = judged(*runs, elsewhere=elsewhere, network_bytes_per_s=network)
+    assert found.verdict == verdict
+    proof = Proof(target="t", promised=Promised(title="t", promises=()), tolerance=0.02, judged=(found,))
+    assert (proof.verdict, "broken" in proof_page.sentence(proof)) == (verdict, verdict == "failed")
+    assert ("Broken" in proof_page.finding(proof), "this client" in proof_page.finding(proof)) == (
+        verdict == "failed", verdict == "not_delivered",
+    )  # fmt: skip
 
 
 def test_disturbed_runs_that_do_not_agree_tell_nothing() -> None:
@@ -226,6 +256,12 @@ def test_a_run_that_others_disturbed_may_be_repeated_and_is_shown() -> None:
     assert (quiet.verdict, quiet.why) == ("cannot_tell", "64.1 % of the promise; another run had 90 ms")
 
 
+def test_throughput_that_bursts_is_not_proven_by_a_burst() -> None:
+    bursting, steady = (promises.of_profile(name, TIB).promises for name in ("ebs-st1", "ebs-gp3"))
+    found = [{one.knows_bursts for one in each if one.measure == "mib_per_s"} for each in (bursting, steady)]
+    assert found == [{False}, {True}]
+
+
 def test_a_burst_hides_the_baseline() -> None:
     burst = next(one for one in contract().promises if one.measure == "burst_iops")
     found = judged(level(30_000), others=[burst])
@@ -263,7 +299,7 @@ def test_a_kind_that_is_known_to_burst_is_measured_beyond_its_credits(credits_s:
     short, long = run(bursting(credits_s, 6)), run(bursting(credits_s, 2 * credits_s), "long")
     found = judged(short, long, promise=CONTRACT_IOPS, others=[burst], lasts=lasts)
     assert (found.verdict, found.value, lasts) == ("failed", 1_000.0, [1.75 * credits_s])
-    stated = Cap(scope="volume", quantity="iops", value=1_000, burst=Burst(iops=3_000, credits=2_000 * credits_s))
+    stated = Cap(scope="volume", quantity="iops", value=1_000, burst=Burst(value=3_000, credits=2_000 * credits_s))
     found = judged(short, long, promise=CONTRACT_IOPS, caps=(stated,), lasts=lasts)
     assert (found.verdict, lasts[1]) == ("failed", 1.75 * credits_s)
     never = judged(short, promise=CONTRACT_IOPS, others=[burst], sustained_s=0.0)

@@ -274,7 +274,7 @@ def test_a_result_grows_by_its_points_and_ends() -> None:
 def test_a_document_of_version_2_is_read(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     burst = {"iops": 1000, "client.bandwidth_write_bytes_per_s": 5, "connection.requests_in_flight": 128}
-    target = synthetic.VOLUME.replace(caps=caps(burst, Burst(iops=3000, credits=9)), servers=2, service_ns=7)
+    target = synthetic.VOLUME.replace(caps=caps(burst, Burst(value=3000, credits=9)), servers=2, service_ns=7)
     envelope = synthetic.envelope().replace(target=target)
     envelope.write(path)
     text = path.read_text().replace('"jobnum":', '"clone":').replace('"schema_version": 4', '"schema_version": 2')

@@ -26,6 +26,7 @@ from iocurve.result.caps import caps
 from iocurve.result.document import Limit, TargetFacts
 from iocurve.targets import disk as disks
 from iocurve.volume import profile, profile_limits
+from iocurve.volume.profile import Sized
 
 
 def demanded(**amounts: Any) -> Demand:
@@ -271,9 +272,12 @@ def test_a_window_is_bandwidth_times_round_trip() -> None:
 
 def test_the_smallest_premium_quota_for_4500_mib_per_s() -> None:
     figure = present(profile.load("anf-premium").throughput_mib_per_s)
-    assert facts.smallest_quota(lambda quota: figure.of(quota) >= 4500, 50, 102_400) == Fraction("70.3125") * TIB
-    assert facts.smallest_quota(lambda quota: figure.of(quota) >= 4501, 50, 102_400) is None
-    assert facts.smallest_quota(lambda quota: figure.of(quota) >= 1, 50, 102_400) == 50 * GIB
+    assert (
+        facts.smallest_quota(lambda quota: figure.of(Sized(quota_bytes=quota)) >= 4500, 50, 102_400)
+        == Fraction("70.3125") * TIB
+    )
+    assert facts.smallest_quota(lambda quota: figure.of(Sized(quota_bytes=quota)) >= 4501, 50, 102_400) is None
+    assert facts.smallest_quota(lambda quota: figure.of(Sized(quota_bytes=quota)) >= 1, 50, 102_400) == 50 * GIB
 
 
 def test_every_fact_has_a_page() -> None:

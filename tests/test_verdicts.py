@@ -11,7 +11,7 @@ from data.synthetic import capped, kind, outcome, plan, result, worker_outcome, 
 from goldens import cases, matches, present
 from iocurve.analysis.fingerprints import Response, connection_verdict
 from iocurve.analysis.level_changes import levels
-from iocurve.analysis.limit_kinds import LIMIT_KINDS, next_steps
+from iocurve.analysis.limit_kinds import LIMIT_KINDS, limit, next_steps
 from iocurve.analysis.limits import limit_of, limits_of, verdict_of, verdicts_of, with_verdicts
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.outcome import ConnectionOutcome, CpuTime, IntervalOutcome
@@ -98,7 +98,16 @@ def course(rates: list[int]) -> list[IntervalOutcome]:
     ]
 
 
-BURST = NFS.replace(caps=caps({"iops": 1000}, Burst(iops=3000, credits=2000)))
+def test_the_limit_of_an_unknown_export_may_be_that_of_a_burst() -> None:
+    unknown = TargetFacts(kind="nfs", address="nfs://h/e")
+    hints = [
+        "would tell" in next_steps(one, [limit("volume_iops", "x", one)])[0]
+        for one in (unknown, NFS.replace(kind="directory"))
+    ]
+    assert hints == [True, False]
+
+
+BURST = NFS.replace(caps=caps({"iops": 1000}, Burst(value=3000, credits=2000)))
 
 
 @cases("analysis/credits")
@@ -120,7 +129,7 @@ def test_two_levels_are_found_and_drifts_are_not() -> None:
 
 def test_a_volume_tells_all_of_its_limits() -> None:
     facts = facts_of(VolumeTarget.of("volume:azure-files-v1?quota=1TiB"))
-    assert [cap.burst for cap in facts.caps if cap.burst] == [Burst(iops=10_000, credits=21_513_600)]
+    assert [cap.burst for cap in facts.caps if cap.burst] == [Burst(value=10_000, credits=21_513_600)]
     assert facts.latency_mean_ns == 2 * MILLISECOND_NS
 
 

@@ -34,7 +34,7 @@ distribution = st.one_of(
     st.builds(limits.Exponential, mean_ns=hour_ns),
     st.tuples(hour_ns, hour_ns).map(lambda two: limits.Lognormal(median_ns=min(two), p99_ns=max(two))),
 )
-bursts = st.none() | st.builds(Burst, iops=st.just(2**64 - 1), credits=u64)
+bursts = st.none() | st.builds(Burst, value=st.just(2**64 - 1), credits=u64)
 all_limits = st.builds(
     limits.Limits,
     caps=st.builds(caps, st.fixed_dictionaries({cap.name: rates for cap in CAPS} | {"iops": u64}), bursts),

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,14 +32,15 @@ from iocurve.cli.commands import run
 from iocurve.foundation.errors import DialectError, TargetError
 from iocurve.foundation.units import GIB, MIB, SECOND_NS, TIB
 from iocurve.result import openmetrics
-from iocurve.result.caps import EGRESS, caps
+from iocurve.result.caps import EGRESS, Burst, caps
 from iocurve.result.document import Result
 from iocurve.volume import control
+from iocurve.volume import serve as volumes
 from iocurve.volume import view as volume_view
 from iocurve.volume.limits import AddedLatency, Limits
 from iocurve.volume.messages import ServedStats
 from iocurve.volume.metrics import VolumeMetrics
-from iocurve.volume.spec import ExportSpec, parse_export, read_spec
+from iocurve.volume.spec import ExportSpec, VolumeSpec, parse_export, read_spec
 from programs import iocurve
 
 pytestmark = pytest.mark.slow
@@ -593,3 +595,21 @@ def test_a_volume_that_does_not_start_leaves_signals_as_they_were() -> None:
     with pytest.raises(TargetError, match="port"), socket.create_server(("127.0.0.1", 0)) as taken:
         run(["volume", "serve", "--unlimited", "--port", str(taken.getsockname()[1])])
     assert not signal.pthread_sigmask(signal.SIG_BLOCK, []) & {signal.SIGINT, signal.SIGTERM}
+
+
+def test_limits_by_stored_data_follow_what_the_volume_holds() -> None:
+    spec = VolumeSpec(export=(ExportSpec(profile="efs-bursting", quota="8TiB"), ExportSpec(path="/b", stored="1TiB")))
+    served = volumes.serve(spec.config())
+    try:
+        text = served.stats().replace('"used_bytes":0', f'"used_bytes":{4 * TIB}')  # type: ignore[union-attr]
+    finally:
+        served.stop()
+    renewed: list[tuple[str, Limits]] = []
+    fake: Any = SimpleNamespace(
+        stats=lambda: text, set_limits=lambda path, to: renewed.append((path, Limits.from_json(to)))
+    )
+    control.Control(fake, spec.export).count_stored()
+    ((path, limits),) = renewed
+    assert (path, limits.value("throughput_bytes_per_s"), limits.throughput_burst) == (
+        "/vol", 200 * MIB, Burst(value=400 * MIB, credits=4 * 21504 * GIB // 10),
+    )  # fmt: skip

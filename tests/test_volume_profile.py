@@ -30,7 +30,7 @@ def test_throughput_follows_from_the_quota(name: str, quota: str, mib_per_s: flo
 )
 def test_azure_files_v1_bursts_on_credits(quota_gib: int, iops: int, burst_iops: int, credits: int) -> None:
     found = resolve("azure-files-v1", quota_gib * GIB)
-    assert (found.value("iops"), found.burst) == (iops, Burst(iops=burst_iops, credits=credits))
+    assert (found.value("iops"), found.burst) == (iops, Burst(value=burst_iops, credits=credits))
     assert found.latency == AddedLatency(base_ns=2_000_000)
 
 
@@ -42,7 +42,57 @@ def test_a_share_at_the_ceiling_has_nothing_to_burst_to() -> None:
 def test_azure_files_v2_bursts_from_the_iops_that_are_set() -> None:
     found = resolve("azure-files-v2", 1024 * GIB, iops=5000, throughput_bytes_per_s=300 * MIB)
     assert (found.value("iops"), found.value("throughput_bytes_per_s")) == (5000, 300 * MIB)
-    assert found.burst == Burst(iops=15_000, credits=36_000_000)
+    assert found.burst == Burst(value=15_000, credits=36_000_000)
+
+
+@pytest.mark.parametrize(
+    ("quota_gib", "iops", "burst_s", "mib_per_s"),
+    [(33, 100, 1862, 128), (100, 300, 2000, 128), (334, 1002, 2703, 250), (750, 2250, 7200, 250)],
+)
+def test_gp2_as_its_page_has_it(quota_gib: int, iops: int, burst_s: int, mib_per_s: int) -> None:
+    found = resolve("ebs-gp2", quota_gib * GIB)
+    assert found.burst is not None
+    assert (found.value("iops"), found.value("throughput_bytes_per_s")) == (iops, mib_per_s * MIB)
+    assert round(found.burst.credits / (found.burst.value - iops)) == burst_s
+    assert resolve("ebs-gp2", 5334 * GIB).caps[1].value == 16_000
+
+
+@pytest.mark.parametrize(("tib", "base", "burst"), [(0.125, 5, 31.25), (1, 40, 250), (3, 120, 500), (12, 480, 500)])
+def test_st1_bursts_in_bytes_as_its_page_has_it(tib: float, base: int, burst: float) -> None:
+    found = resolve("ebs-st1", round(tib * TIB))
+    assert found.value("throughput_bytes_per_s") == base * MIB
+    assert found.throughput_burst == Burst(value=round(burst * MIB), credits=round(tib * TIB))
+    assert resolve("ebs-st1", 16 * TIB).throughput_burst is None, "at the base nothing is left to burst to"
+
+
+def test_limits_that_follow_the_stored_data() -> None:
+    small, large = (resolve("efs-bursting", TIB, stored_bytes=stored) for stored in (0, 4 * TIB))
+    assert (small.value("throughput_bytes_per_s"), large.value("throughput_bytes_per_s")) == (MIB, 200 * MIB)
+    assert small.throughput_burst == Burst(value=100 * MIB, credits=2150 * GIB)
+    assert large.throughput_burst == Burst(value=400 * MIB, credits=4 * 21504 * GIB // 10)
+    fields = large.fields()
+    assert (fields["burst"], fields["burst_throughput"]["bytes_per_s"], fields["reads_per_write"]) == (
+        None, 400 * MIB, 3,
+    )  # fmt: skip
+    slow = large.at_speed(Fraction(1, 10)).caps[0]
+    assert (slow.reads_per_write, slow.burst and slow.burst.value) == (3, 40 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("name", "tib", "mb_per_s", "iops"),
+    [
+        ("fsx-openzfs", 2, 512, 6_144),
+        ("fsx-openzfs", 40, 512, 20_000),
+        ("fsx-ontap", 14, 1_024, 40_000),
+        ("fsx-ontap", 4, 2_048, 12_288),
+        ("oci-file-storage", 1, 2_500, None),
+    ],
+)
+def test_throughputs_are_set_in_steps(name: str, tib: int, mb_per_s: int, iops: int | None) -> None:
+    found = resolve(name, tib * TIB, throughput_bytes_per_s=mb_per_s * 1_000_000)
+    assert (found.value("throughput_bytes_per_s"), found.value("iops")) == (mb_per_s * 1_000_000, iops)
+    with pytest.raises(DialectError, match=r"a throughput of 300 MB/s cannot be set; there are [\d, ]+ MB/s"):
+        resolve(name, tib * TIB, throughput_bytes_per_s=300_000_000)
 
 
 def test_manual_qos_gives_a_part_of_the_pool() -> None:
@@ -92,7 +142,7 @@ def test_a_missing_profile_is_an_error(tmp_path: Path) -> None:
 
 
 def test_every_profile_is_complete_and_cites_its_figures() -> None:
-    assert len(profile.names()) == 23
+    assert len(profile.names()) == 31
     for name in profile.names():
         cited = {citation for _, _, citation in describe(name)}
         assert len(cited) == len(profile.load(name).sources), "a page that nothing cites"
@@ -115,12 +165,12 @@ def test_a_slower_volume_keeps_its_shape() -> None:
     rates |= {"connection.iops": 40}
     counts = {"connection.requests_in_flight": 128}
     whole = Limits(
-        caps=caps(rates | counts, Burst(iops=1500, credits=60_000)),
+        caps=caps(rates | counts, Burst(value=1500, credits=60_000)),
         latency=AddedLatency(base_ns=2000, distribution=Lognormal(median_ns=100, p99_ns=900), seed=7),
         parallelism=Parallelism(servers=4, service_ns=50),
     )
     assert whole.at_speed(Fraction(1, 10)) == Limits(
-        caps=caps({name: rate // 10 for name, rate in rates.items()} | counts, Burst(iops=150, credits=6_000)),
+        caps=caps({name: rate // 10 for name, rate in rates.items()} | counts, Burst(value=150, credits=6_000)),
         latency=AddedLatency(base_ns=20_000, distribution=Lognormal(median_ns=1000, p99_ns=9000), seed=7),
         parallelism=Parallelism(servers=4, service_ns=500),
     )

@@ -192,7 +192,7 @@ def _with_credits(caps: Sequence[Cap], limits: Sequence[str]) -> tuple[Cap, ...]
     base, most = sorted(of_all, key=lambda cap: cap.value)
     text = next(one for one in limits if f"rate={base.value}" in one or f"rate={base.value}." in one)
     credits = float(text.partition("burst=")[2].partition(",")[0])
-    with_credits = base.replace(burst=Burst(iops=most.value, credits=round(credits)))
+    with_credits = base.replace(burst=Burst(value=most.value, credits=round(credits)))
     return (*(cap for cap in caps if cap not in of_all), with_credits)
 
 

@@ -100,7 +100,11 @@ def of_profile(name: str, quota_bytes: int) -> Promised:
         # The baseline shows only right after a burst, while no credits are left.
         *_burst(limits, throughput, _source(name, profile, "burst_iops")),
         *_rates(iops, throughput, sources, not_judged),
-        *_throughputs(throughput, iops, sources, not_judged),
+        # Bytes beyond the baseline are spent as credits, whose end no promise names.
+        *(
+            one.replace(knows_bursts=limits.throughput_burst is None)
+            for one in _throughputs(throughput, iops, sources, not_judged)
+        ),
     ]
     not_judged += [f"{figure} is fitted to results, not published" for figure in sorted(fitted) if _counts(figure)]
     if profile.latency_us is not None and profile.latency_us.value:
@@ -229,10 +233,10 @@ def _burst(limits: Limits, throughput: dict[Kind, int], source: str) -> Iterator
     if burst is None:
         return
     most, _ = _least(throughput, "read")
-    if most and burst.iops * SMALL > ROOM * most:
+    if most and burst.value * SMALL > ROOM * most:
         return
-    lasts = burst.credits / (burst.iops - baseline)
-    for measure, bound, noun in (("burst_iops", float(burst.iops), "IOPS"), ("burst_s", lasts, "length")):
+    lasts = burst.credits / (burst.value - baseline)
+    for measure, bound, noun in (("burst_iops", float(burst.value), "IOPS"), ("burst_s", lasts, "length")):
         yield Promise(
             name=f"burst, {noun}, random reads of {format_bytes(SMALL)}",
             measure="burst_iops" if measure == "burst_iops" else "burst_s",
@@ -240,7 +244,7 @@ def _burst(limits: Limits, throughput: dict[Kind, int], source: str) -> Iterator
             workload=f"rw=randread bs={SMALL // KIB}k",
             block_bytes=SMALL,
             kind="read",
-            burst_iops=float(burst.iops),
+            burst_iops=float(burst.value),
             baseline_iops=float(baseline),
             source=source,
         )

@@ -16,7 +16,12 @@ from iocurve.report.table import Table
 from iocurve.result.document import Result, write_atomically
 
 COLUMNS = ("verdict", "promise", "promised", "measured (95 %)", "worst run", "why", "source")
-WORDS = {"passed": "pass", "failed": "fail", "cannot_tell": "cannot tell"}
+WORDS = {
+    "passed": "pass",
+    "failed": "fail",
+    "not_delivered": "not delivered to this client",
+    "cannot_tell": "cannot tell",
+}
 
 
 def rows(proof: Proof) -> list[tuple[str, ...]]:
@@ -37,7 +42,12 @@ def rows(proof: Proof) -> list[tuple[str, ...]]:
 
 def sentence(proof: Proof) -> str:
     """``4 promises: 3 kept, 1 broken``."""
-    words = {"passed": "kept", "failed": "broken", "cannot_tell": "cannot be told"}
+    words = {
+        "passed": "kept",
+        "failed": "broken",
+        "not_delivered": "not delivered to this client",
+        "cannot_tell": "cannot be told",
+    }
     counts = {verdict: sum(one.verdict == verdict for one in proof.judged) for verdict in words}
     parts = [f"{count} {words[verdict]}" for verdict, count in counts.items() if count]
     return f"{counted(len(proof.judged), 'promise')}: {', '.join(parts)}"
@@ -50,7 +60,8 @@ def finding(proof: Proof) -> str:
     """
     kept = sum(one.verdict == "passed" for one in proof.judged)
     told = [f"{kept} of {counted(len(proof.judged), 'promise')} {'is' if kept == 1 else 'are'} kept."]
-    for verdict, word in (("failed", "Broken"), ("cannot_tell", "Inconclusive")):
+    words = {"failed": "Broken", "not_delivered": "Not delivered to this client", "cannot_tell": "Inconclusive"}
+    for verdict, word in words.items():
         others = [
             f"{one.promise.name}: {one.value_text} instead of {one.promise.bound_text}"
             for one in proof.judged
@@ -106,6 +117,11 @@ def _method(proof: Proof, result: Result, size_bytes: int) -> Iterator[str]:
         "run that breaks it or an undisturbed run exceeds a latency, or if this client does not carry 1.1 times the "
         "promise of the same load on a volume without limits."
     )
+    if any(one.verdict == "not_delivered" for one in proof.judged):
+        yield (
+            "Not delivered to this client says nothing of the supplier: the limit may be one of this client's address, "
+            "network or machine. Measure from another client, or state this machine's size with --vm."
+        )
     if any(one.promise.measure.startswith("burst") for one in proof.judged):
         yield (
             "Burst: random reads of 4 KiB without a pause, measured before all other loads. Credits are full only if "

@@ -1,7 +1,7 @@
 """Proves a volume: measures the few loads that decide each promise, and judges each with its interval.
 
 A promise fails only if the load was deep enough, no other process disturbed it, and this client carries more than was
-promised; else it cannot be told.
+promised; else it cannot be told. What one client alone lacks, and another might get, was not delivered to this client.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -31,6 +31,7 @@ from iocurve.measure.machines import THIS_MACHINE
 from iocurve.measure.run_files import tell_leftovers
 from iocurve.measure.search.command import workload_of
 from iocurve.measure.search.loads import Effort, Loads
+from iocurve.measure.variations import MORE_CLIENTS
 from iocurve.report.progress import View
 from iocurve.result import stalls
 from iocurve.result.document import Point, Result, SearchFacts
@@ -51,6 +52,8 @@ GROWS = 0.05
 """A larger gain of a deeper load means that the load was not deep enough."""
 CLIENT_MARGIN = 1.1
 """The client must carry this multiple of a promise before missing it is the volume's fault."""
+CLIENT_GAIN = 1.5
+"""Two addresses that get this multiple of what one gets show a limit of each client, on a busy machine as well."""
 CLIENT_S = 1.5
 CLIENT_SIZE = 64 * MIB
 MEDIAN_OF = 5
@@ -68,11 +71,15 @@ LONGER = 3
 """Runs after the first are this much longer, and more precise."""
 
 
+Judgement = Verdict | Literal["not_delivered"]
+"""not_delivered: this client got less than was promised, and another client was not measured, or got more."""
+
+
 class JudgedPromise(Struct):
     """A promise and what was measured."""
 
     promise: Promise
-    verdict: Verdict
+    verdict: Judgement
     value: float | None
     """In the unit of the promise; None where nothing was measured."""
     low: float | None
@@ -129,10 +136,11 @@ class Proof(Struct):
     judged: tuple[JudgedPromise, ...]
 
     @property
-    def verdict(self) -> Verdict:
-        """The worst verdict: failed, then cannot tell."""
-        found = {one.verdict for one in self.judged}
-        return "failed" if "failed" in found else "cannot_tell" if "cannot_tell" in found or not found else "passed"
+    def verdict(self) -> Judgement:
+        """The worst verdict: failed, not delivered, then cannot tell."""
+        found = {one.verdict for one in self.judged} or {"cannot_tell"}
+        order: tuple[Judgement, ...] = ("failed", "not_delivered", "cannot_tell", "passed")
+        return next(one for one in order if one in found)
 
 
 class ProofRequest(msgspec.Struct, frozen=True):
@@ -273,7 +281,7 @@ class Prover(msgspec.Struct):
         """The longest burst that the target or a service level among the promises states; 0 where none is known."""
         stated = [one.bound for one in self.request.promised.promises if one.measure == "burst_s"]
         bursts = [(cap.burst, cap.value) for cap in self.opened.facts.caps if cap.burst]
-        stated += [burst.credits / (burst.iops - base) for burst, base in bursts if burst.iops > base]
+        stated += [burst.credits / (burst.value - base) for burst, base in bursts if burst.value > base]
         return max(stated, default=0.0)
 
     def _after_burst(self, found: JudgedPromise, point: Point) -> JudgedPromise:
@@ -323,8 +331,38 @@ class Prover(msgspec.Struct):
 
     def _excused(self, found: JudgedPromise, point: Point, runs: Sequence[float]) -> JudgedPromise:
         """A promise that seems to be broken cannot be told where the client or this machine may be why."""
+        client, is_shown = self._of_this_client(found, point)
         excuse = ("" if _agree(runs) else _disturbed(point)) or self._limited_client(found, point)
-        return found.replace(verdict="cannot_tell", why=f"{found.why}; {excuse}") if excuse else found
+        if excuse and not is_shown:
+            return found.replace(verdict="cannot_tell", why=f"{found.why}; {excuse}")
+        return found.replace(verdict="not_delivered", why=f"{found.why}; {client}") if client else found
+
+    def _of_this_client(self, found: JudgedPromise, point: Point) -> tuple[str, bool]:
+        """The reason why the limit may be one of this client or of the way to it; empty where another has it, too.
+
+        A local disk has one client. A machine whose network is known to carry the promise is excluded by that. The
+        second value is True where another address got so much more that other work on this machine cannot be why.
+        """
+        facts, promise = self.opened.facts, found.promise
+        is_mounted = facts.mount is not None and facts.mount.file_system.startswith("nfs")
+        if not is_mounted and facts.kind not in ("nfs", "embedded_volume"):
+            return "", False
+        together = self._elsewhere(promise, point)
+        if together is None:
+            needed = promise.bound * (MIB if promise.measure == "mib_per_s" else promise.block_bytes)
+            carries = (self.request.network_bytes_per_s or 0) >= CLIENT_MARGIN * needed
+            return "" if carries else "no other client was measured, nor is this one's network known (--vm)", False
+        gain, had = together / (found.value or 1.0), value_text(promise.measure, together)
+        if gain <= 1 + GROWS:
+            return "", False
+        return f"two addresses had {had} together: the limit is one of each client", gain >= CLIENT_GAIN
+
+    def _elsewhere(self, promise: Promise, point: Point) -> float | None:
+        """The value of the load from two other addresses of this machine; None where the server would not see them."""
+        plan = MORE_CLIENTS.apply(point.plan)
+        if plan is None:
+            return None
+        return _value_of(promise, self.campaign.repeat(plan, "measuring from other addresses"))
 
     def _limited_client(self, found: JudgedPromise, point: Point) -> str:
         promise = found.promise

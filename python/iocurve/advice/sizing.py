@@ -93,9 +93,8 @@ def _clients_of(
     one: Alternative, demand: Demand, vm: str | None, clients: int | None, nconnect: int | None
 ) -> list[Clients]:
     profile = profiles.load(one.name)
-    assert profile.quota is not None
     # The limits of connections are the same at every size.
-    limits = profile_limits.resolve(one.name, profile.quota.at_least_gib << 30)
+    limits = profile_limits.resolve(one.name, profile.sizes.at_least_gib << 30)
     sizes = [vm] if vm else published.machines_of(profile.cloud)
     return machines(one.name, limits, demand, nconnect or profile.nconnect or 1, sizes, clients)
 
@@ -222,7 +221,7 @@ def _disk_sources(have: str, disk: DiskPlan) -> tuple[str, str]:
 def _burst(limits: Limits) -> str:
     if limits.burst is None:
         return ""
-    return f"bursts to {limits.burst.iops:,} IOPS; {limits.burst.credits:,} credits when full"
+    return f"bursts to {limits.burst.value:,} IOPS; {limits.burst.credits:,} credits when full"
 
 
 def _disk_burst(disk: DiskPlan) -> str:

@@ -15,8 +15,8 @@ from iocurve.model.links import LinkLimit, amount, volume_links
 from iocurve.volume import profile as profiles
 from iocurve.volume import profile_limits
 from iocurve.volume.limits import Limits
-from iocurve.volume.profile import Profile, Settable
-from iocurve.volume.profile_limits import formula_text
+from iocurve.volume.profile import MB, Figure, Profile, Settable
+from iocurve.volume.profile_limits import bounds_text, formula_text
 
 Found = Iterator[Alternative | Impossible]
 
@@ -25,13 +25,15 @@ def volumes(demand: Demand) -> Found:
     """The smallest volume of every published service level, or why the level does not carry the load."""
     for name in profiles.names():
         profile = profiles.load(name)
-        if name == profiles.UNLIMITED or profile.quota is None:
+        if name == profiles.UNLIMITED:
             continue
-        latency_ns = profile_limits.resolve(name, profile.quota.at_least_gib * GIB).latency.mean_ns
+        latency_ns = profile_limits.resolve(name, profile.sizes.at_least_gib * GIB).latency.mean_ns
         if demand.latency_ns is not None and latency_ns > demand.latency_ns:
             yield Impossible(name=name, why=f"an operation takes about {format_latency(latency_ns)} there")
             continue
-        found = [one for way in (_by_quota, _bursting, _in_pool, _by_setting) for one in way(name, profile, demand)]
+        found = [
+            one for way in (_by_quota, _bursting, _in_pool, _by_setting, _by_step) for one in way(name, profile, demand)
+        ]
         yield from found
         if not found:
             yield _refused(name, profile, demand)
@@ -48,10 +50,9 @@ def _links_at(name: str, quota_bytes: int, **settings: int | None) -> list[LinkL
 
 
 def _smallest(name: str, profile: Profile, demand: Demand) -> int | None:
-    assert profile.quota is not None
-    at_least = max(profile.quota.at_least_gib, math.ceil(Fraction(demand.capacity_bytes, GIB)))
+    at_least = max(profile.sizes.at_least_gib, math.ceil(Fraction(demand.capacity_bytes, GIB)))
     return facts.smallest_quota(
-        lambda quota: carries(_links_at(name, quota), demand), at_least, profile.quota.at_most_gib
+        lambda quota: carries(_links_at(name, quota), demand), at_least, profile.sizes.at_most_gib
     )
 
 
@@ -64,7 +65,8 @@ def _by_quota(name: str, profile: Profile, demand: Demand) -> Iterator[Alternati
     figure = profile.throughput_mib_per_s or profile.throughput_read_mib_per_s
     quota = _smallest(name, profile, demand)
     is_whole = profile.throughput_mib_per_s is not None
-    if figure is None or (is_whole and not figure.terms) or _sets_iops(profile) or quota is None:
+    is_settable = isinstance(figure, Figure) and figure.settable is not None
+    if figure is None or (is_whole and is_settable and not figure.terms) or _sets_iops(profile) or quota is None:
         return
     limits, links = volume_at(name, quota)
     settable = profile.throughput_mib_per_s and profile.throughput_mib_per_s.settable
@@ -87,19 +89,18 @@ def _by_quota(name: str, profile: Profile, demand: Demand) -> Iterator[Alternati
 
 def _bursting(name: str, profile: Profile, demand: Demand) -> Iterator[Alternative]:
     """A smaller share whose burst carries the IOPS as long as its credits last."""
-    assert profile.quota is not None
     if profile.burst_iops is None or _sets_iops(profile) or not demand.iops:
         return
     steady = _smallest(name, profile, demand)
-    at_least = max(profile.quota.at_least_gib, math.ceil(Fraction(demand.capacity_bytes, GIB)))
+    at_least = max(profile.sizes.at_least_gib, math.ceil(Fraction(demand.capacity_bytes, GIB)))
 
     def bursts(quota: int) -> bool:
         limits, links = volume_at(name, quota)
         others = [link for link in links if link.quantity != "iops"]
-        highest = max(limits.value("iops") or 0, limits.burst.iops if limits.burst else 0)
+        highest = max(limits.value("iops") or 0, limits.burst.value if limits.burst else 0)
         return highest >= demand.iops and carries(others, demand)
 
-    quota = facts.smallest_quota(bursts, at_least, profile.quota.at_most_gib)
+    quota = facts.smallest_quota(bursts, at_least, profile.sizes.at_most_gib)
     if quota is None or (steady is not None and quota >= steady):
         return
     limits, _ = volume_at(name, quota)
@@ -121,8 +122,8 @@ def _burst_notes(limits: Limits, demand: Demand) -> Iterator[str]:
     if limits.burst is None:
         return
     baseline = limits.value("iops") or 0
-    yield f"bursts to {limits.burst.iops:,} IOPS; {limits.burst.credits:,} credits when full"
-    if baseline < demand.iops <= limits.burst.iops:
+    yield f"bursts to {limits.burst.value:,} IOPS; {limits.burst.credits:,} credits when full"
+    if baseline < demand.iops <= limits.burst.value:
         lasts = format_duration(burst_ns(limits, demand.iops) or 0)
         yield f"{demand.iops:,} IOPS last {lasts} from full credits; then {baseline:,} IOPS"
 
@@ -132,7 +133,7 @@ def burst_ns(limits: Limits, iops: int) -> int | None:
     baseline = limits.value("iops") or 0
     if limits.burst is None or iops <= baseline:
         return None
-    return limits.burst.credits * 1_000_000_000 // (min(iops, limits.burst.iops) - baseline)
+    return limits.burst.credits * 1_000_000_000 // (min(iops, limits.burst.value) - baseline)
 
 
 # ---- throughput and IOPS are set
@@ -140,9 +141,9 @@ def burst_ns(limits: Limits, iops: int) -> int | None:
 
 def _in_pool(name: str, profile: Profile, demand: Demand) -> Iterator[Alternative]:
     """Manual QoS: a volume takes its throughput from a capacity pool of another size."""
-    figure, bounds = profile.throughput_mib_per_s, profile.quota
+    figure, bounds = profile.throughput_mib_per_s, profile.sizes
     settable = figure.settable if figure else None
-    if bounds is None or settable is None or settable.pool_at_most_per_tib is None or not demand.bytes_per_s:
+    if settable is None or settable.pool_at_most_per_tib is None or not demand.bytes_per_s:
         return
     wanted = max(math.ceil(Fraction(demand.bytes_per_s, MIB)), settable.at_least)
     volume = max(bounds.at_least_gib * GIB, math.ceil(Fraction(demand.capacity_bytes, GIB)) * GIB)
@@ -186,8 +187,8 @@ def _pool_left(settable: Settable, pool_tib: int, wanted: int) -> str:
 
 def _by_setting(name: str, profile: Profile, demand: Demand) -> Iterator[Alternative]:
     """Provisioned v2: size, IOPS and throughput are each set."""
-    throughput, iops, bounds = profile.throughput_mib_per_s, profile.iops, profile.quota
-    if bounds is None or not (throughput and throughput.settable and iops and iops.settable):
+    throughput, iops, bounds = profile.throughput_mib_per_s, profile.iops, profile.sizes
+    if not (throughput and throughput.settable and iops and iops.settable):
         return
     quota_gib = max(bounds.at_least_gib, math.ceil(Fraction(demand.capacity_bytes, GIB)))
     mib = max(math.ceil(Fraction(demand.bytes_per_s, MIB)), throughput.settable.at_least)
@@ -211,6 +212,34 @@ def _by_setting(name: str, profile: Profile, demand: Demand) -> Iterator[Alterna
         notes=tuple(_burst_notes(limits, demand)),
         source=profile.cite(throughput.settable.source),
     )
+
+
+def _by_step(name: str, profile: Profile, demand: Demand) -> Iterator[Alternative]:
+    """A throughput of a list, with the smallest size that carries the load at it."""
+    figure = profile.throughput_mib_per_s
+    settable = figure.settable if figure else None
+    at_least = max(profile.sizes.at_least_gib, math.ceil(Fraction(demand.capacity_bytes, GIB)))
+    for rate in settable.mb_per_s if settable else ():
+
+        def links(quota: int, set_to: int = rate * MB) -> list[LinkLimit]:
+            return _links_at(name, quota, throughput_bytes_per_s=set_to)
+
+        quota = facts.smallest_quota(lambda size: carries(links(size), demand), at_least, profile.sizes.at_most_gib)
+        if quota is None or settable is None:
+            continue
+        yield Alternative(
+            name=name,
+            kind="volume",
+            how="set",
+            gib=quota // GIB,
+            mib_per_s_set=math.ceil(Fraction(rate * MB, MIB)),
+            provisioned=f"{_tib(quota)} with {rate:,} MB/s",
+            formula=f"one of {bounds_text(settable)}",
+            binds_first=_binds(links(quota), demand),
+            next_step="a higher throughput" if rate < settable.mb_per_s[-1] else "this service ends here",
+            source=profile.cite(settable.source),
+        )
+        return
 
 
 # ---- words
@@ -253,14 +282,16 @@ def _next_quota(name: str, profile: Profile, quota: int) -> str:
 
 def _refused(name: str, profile: Profile, demand: Demand) -> Impossible:
     """The limit of the largest volume of a level that the load does not keep."""
-    assert profile.quota is not None
-    largest = profile.quota.at_most_gib * GIB
+    largest = profile.sizes.at_most_gib * GIB
     if demand.capacity_bytes > largest:
         return Impossible(name=name, why=f"a volume has at most {format_bytes(largest)}")
     settings: dict[str, int | None] = {}
     throughput, iops = profile.throughput_mib_per_s, profile.iops
     if throughput and throughput.settable:
-        settings["throughput_bytes_per_s"] = math.floor(throughput.settable.bound(largest)) * MIB
+        most = math.floor(throughput.settable.bound(largest)) * MIB
+        settings["throughput_bytes_per_s"] = (
+            throughput.settable.mb_per_s[-1] * MB if throughput.settable.mb_per_s else most
+        )
     if iops and iops.settable:
         settings["iops"] = iops.settable.at_most
     link = binding(_links_at(name, largest, **settings), demand, published_only=True)

@@ -91,10 +91,15 @@ def next_steps(target: TargetFacts, limits: Iterable[Limit]) -> list[str]:
     return [step for step in steps if step]
 
 
+BURST_HINT = " If the service bursts, its sustained rate is not known yet: points of 3,600 s (--runtime 1h) would tell."
+
+
 def _next_step(code: str, target: TargetFacts) -> str:
-    return kind_of(code).next_step.format(
+    step = kind_of(code).next_step.format(
         throughput_lever=_throughput_lever(target), unlimited_hint=_unlimited_hint(target)
     )
+    is_inferred = code.startswith("volume_") and target.kind == "nfs" and not target.caps
+    return step + BURST_HINT if is_inferred else step
 
 
 def _throughput_lever(target: TargetFacts) -> str:

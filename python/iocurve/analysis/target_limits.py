@@ -110,6 +110,8 @@ def _amount(cap: Cap, rate: float | None = None) -> str:
 def _rate(load: MeasuredLoad | WorkerLoad, cap: Cap) -> float:
     """The rate that counts against a cap."""
     kind = None if cap.kind == "any" else cap.kind
+    if cap.quantity == "bytes_per_s" and cap.reads_per_write:
+        return load.bytes_per_s() - load.bytes_per_s("read") * (1 - 1 / cap.reads_per_write)
     return load.iops(kind) if cap.quantity == "iops" else load.bytes_per_s(kind)
 
 
@@ -150,28 +152,37 @@ def _excess(used: float) -> str:
 
 def _burst(load: MeasuredLoad, factor: float) -> Limit | None:
     cap = next((cap for cap in load.target.caps if cap.burst), None)
-    if cap is None or not cap.burst or not cap.burst.credits or not 0 < cap.value < cap.burst.iops:
+    if cap is None or not cap.burst or not cap.burst.credits or not 0 < cap.value < cap.burst.value:
         return None
-    baseline, burst = cap.value, cap.burst
-    lasts = format_duration(round(burst.credits / (burst.iops - baseline) * SECOND_NS))
-    full = f"a full bucket of credits sustains {burst.iops:,} IOPS for {lasts}"
-    step = levels([interval.iops for interval in load.course])
+    baseline, burst, unit = cap.value, cap.burst, _unit(cap)
+    top = _amount(cap.replace(value=burst.value))
+    lasts = format_duration(round(burst.credits / (burst.value - baseline) * SECOND_NS))
+    full = f"a full bucket of credits sustains {top} {unit} for {lasts}"
+    step = levels([interval.iops for interval in load.course] if unit == "IOPS" else _data_rates(load, cap))
     if step and _is_exhaustion(step, baseline):
         at_s = (load.course[step.index].start_ns - load.course[0].start_ns) / SECOND_NS
+        before, after = (_amount(cap.replace(value=round(rate))) for rate in (step.before, step.after))
         text = (
-            f"burst credits ran out {format_number(at_s, 3)} s into the measured time: {step.before:,.0f} IOPS before, "
-            f"{step.after:,.0f} after, at the baseline of {baseline:,}"
+            f"burst credits ran out {format_number(at_s, 3)} s into the measured time: {before} {unit} before, "
+            f"{after} after, at the baseline of {_amount(cap)}"
         )
         return limit("burst_credits", text, load.target, evidence=[full])
-    iops = factor * load.iops()
-    if iops >= burst.iops * (1 - TOLERANCE):
-        text = f"at the burst limit of {burst.iops:,} IOPS, which holds while credits last"
-        return limit("burst_iops", text, load.target, evidence=[full])
-    if abs(iops / baseline - 1) <= TOLERANCE:
-        text = f"at the baseline of {baseline:,} IOPS: the burst credits are spent"
-        evidence = [f"{iops:,.0f} IOPS measured, {baseline:,} allowed without credits", full]
+    rate = factor * _rate(load, cap)
+    if rate >= burst.value * (1 - TOLERANCE):
+        text = f"at the burst limit of {top} {unit}, which holds while credits last"
+        return limit("burst_iops" if unit == "IOPS" else "burst_throughput", text, load.target, evidence=[full])
+    if abs(rate / baseline - 1) <= TOLERANCE:
+        text = f"at the baseline of {_amount(cap)} {unit}: the burst credits are spent"
+        measured = _amount(cap.replace(value=round(rate)))
+        evidence = [f"{measured} {unit} measured, {_amount(cap)} allowed without credits", full]
         return limit("burst_credits", text, load.target, evidence=evidence)
     return None
+
+
+def _data_rates(load: MeasuredLoad, cap: Cap) -> list[float]:
+    """The bytes per second of each interval that count against a cap, in the mix of the whole load."""
+    share = _rate(load, cap) / (load.bytes_per_s() or 1.0)
+    return [share * interval.bytes_per_s for interval in load.course]
 
 
 def _is_exhaustion(step: LevelStep, baseline: float) -> bool:

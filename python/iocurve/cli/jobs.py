@@ -195,8 +195,9 @@ def result_schema() -> Json:
     definitions = msgspec.json.schema_components(roots, ref_template="#/$defs/{name}")[1]
     for kind in _structs(*roots):
         properties = definitions[kind.__name__]["properties"]
+        named = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
         for name, text in field_texts(kind).items():
-            properties[name] |= {"description": text}
+            properties[named[name]] |= {"description": text}
     point, figures = definitions[Point.__name__], definitions.pop(Figures.__name__)
     point["properties"] |= figures["properties"]
     point["properties"][STREAM_HASH] = {

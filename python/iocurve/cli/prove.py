@@ -102,6 +102,7 @@ class PromiseOptions:
 
 
 PROMISES = PromiseOptions()
+EXIT_NOT_DELIVERED = 6
 
 
 def prove(
@@ -118,6 +119,8 @@ def prove(
     quiet: Flag = False,
 ) -> int:
     """Measure whether a volume keeps what was promised: pass, fail, or cannot tell; exit status 0, 4 or 5.
+
+    A promise that is missed where the client may be why is "not delivered to this client", exit status 6.
 
     Parameters
     ----------
@@ -156,5 +159,6 @@ def prove(
         show(Table(proof_page.COLUMNS, proof_page.rows(proof), sentences=proof_page.COLUMNS))
         for text in proof.promised.not_judged:
             print(f"not judged: {text}")
-        print(f"\n{proof_page.sentence(proof)}\npage for the supplier: {page}")
-    return status(result) or STATUS[proof.verdict]
+        whose = "page for the supplier" if proof.verdict in ("failed", "passed") else "page"
+        print(f"\n{proof_page.sentence(proof)}\n{whose}: {page}")
+    return status(result) or (EXIT_NOT_DELIVERED if proof.verdict == "not_delivered" else STATUS[proof.verdict])

@@ -74,6 +74,8 @@ class LimitOptions:
     """Latency added to each read and write, instead of the profile's: 500us, 2ms."""
     pool: SizeText | None = None
     """Size of the capacity pool that --throughput is taken from. Default: the quota."""
+    stored: SizeText | None = None
+    """Stored data for profiles whose limits grow with it: 4TiB. Default: what the volume holds, counted each second."""
     client_egress: BandwidthText | None = None
     """Bandwidth limit of the data that each client (an IP address) sends, which is its writes: 16000Mb, 16Gb,
     1907MiB. A small b means bits."""
@@ -215,7 +217,8 @@ def serve_volume(
         if metrics is not None:
             print(f"metrics: {stack.enter_context(_metrics_server(answers, metrics_address or '127.0.0.1', metrics))}")
         print("Ctrl-C ends it", flush=True)
-        signal.sigwait(ending)
+        while signal.sigtimedwait(ending, 1) is None:
+            answers.count_stored()
     return 0
 
 

@@ -309,20 +309,29 @@ def _of_links(
         use = {}
         for number, part in parts.items():
             counted = [one for one in part.shares if link.kind in ("any", one[0].kind)]
-            use[number] = sum(share * cost[link.quantity](block_bytes_mean(one.blocks)) for one, share in counted)
+            use[number] = sum(
+                share * cost[link.quantity](block_bytes_mean(one.blocks)) / _weight(link, one.kind, service)
+                for one, share in counted
+            )
         use = {number: value for number, value in use.items() if value > 0}
         if use:
             told = link if disk or service.standing == "published" else replace(link, standing=service.standing)
             yield _with_burst(Constraint(link.name, float(link.capacity), use, link.kind, told), service, disk)
 
 
+def _weight(link: LinkLimit, kind: str, service: Service) -> int:
+    """The bytes of a kind that count as one against a limit."""
+    weights = [cap.reads_per_write for cap in service.limits.caps if cap.reads_per_write]
+    return weights[0] if weights and kind == "read" and link.name == "volume's throughput" else 1
+
+
 def _with_burst(one: Constraint, service: Service, disk: DiskPlan | None) -> Constraint:
     """The limit with its burst, if it is the one that has credits."""
     assert one.link is not None
     if disk is None:
-        burst = service.limits.burst
-        if burst and one.name == "volume's IOPS":
-            one.high, one.credits = float(burst.iops), float(burst.credits)
+        bursts = {"volume's IOPS": service.limits.burst, "volume's throughput": service.limits.throughput_burst}
+        if (burst := bursts.get(one.name)) is not None:
+            one.high, one.credits = float(burst.value), float(burst.credits)
         return one
     for limits in (disk.limits, disk.vm and disk.vm.uncached):
         if (

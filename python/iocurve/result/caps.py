@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from msgspec import UNSET, UnsetType
+
 from iocurve.foundation.structs import Struct
 
 Scope = Literal["volume", "client", "connection"]
@@ -12,10 +14,11 @@ Quantity = Literal["bytes_per_s", "iops", "requests"]
 Kind = Literal["any", "read", "write"]
 
 
-class Burst(Struct):
-    """IOPS beyond the baseline while credits last: each operation above the baseline costs one credit."""
+class Burst(Struct, rename={"value": "iops"}):
+    """A rate beyond the baseline while credits last: each operation or byte above the baseline costs one credit."""
 
-    iops: int
+    value: int
+    """Operations or bytes per second. Documents call it ``iops``, as the first bursts were."""
     credits: int
 
 
@@ -29,7 +32,9 @@ class Cap(Struct):
     """The operations that count; ``any``: reads and writes together."""
     value: int
     burst: Burst | None = None
-    """Only the volume's IOPS for reads and writes together have one."""
+    """Only the volume's IOPS and its throughput for reads and writes together have one."""
+    reads_per_write: int | UnsetType = UNSET
+    """Bytes of reads that count as one, where they weigh less; only in the throughput for reads and writes together."""
 
     @property
     def name(self) -> str:
@@ -85,15 +90,23 @@ CAPS = tuple(
 )
 """Every limit that a volume can have, without its value, in the order in which limits are listed."""
 
+THROUGHPUT = "throughput_bytes_per_s"
+"""The name of the cap on the bytes of a volume."""
 EGRESS = "client.bandwidth_write_bytes_per_s"
 """The name of a client's cap on the data that it sends, which are its writes."""
 
 
-def caps(values: Mapping[str, int | None], burst: Burst | None = None) -> tuple[Cap, ...]:
-    """The limits with these values by their names, in the order of ``CAPS``; the burst is that of ``iops``."""
+def caps(
+    values: Mapping[str, int | None],
+    burst: Burst | None = None,
+    throughput_burst: Burst | None = None,
+    reads_per_write: int | UnsetType = UNSET,
+) -> tuple[Cap, ...]:
+    """The limits with these values by their names, in the order of ``CAPS``; the bursts are of both kinds together."""
     named = {cap.name: cap for cap in CAPS}
+    bursts, weights = {"iops": burst, THROUGHPUT: throughput_burst}, {THROUGHPUT: reads_per_write}
     return tuple(
-        named[name].replace(value=value, burst=burst if name == "iops" else None)
+        named[name].replace(value=value, burst=bursts.get(name), reads_per_write=weights.get(name, UNSET))
         for name in sorted(values, key=list(named).index)
         if (value := values[name]) is not None
     )

@@ -987,7 +987,7 @@ def _target_from_version_2(target: Json) -> Json:
     """The facts of a target whose limits were fields, most of them in ``further``."""
     facts = {name: value for name, value in target.items() if name != "further"} | (target.get("further") or {})
     burst_iops, credits = facts.pop("burst_iops", None), facts.pop("burst_credits", None)
-    burst = Burst(iops=burst_iops, credits=credits) if burst_iops and credits else None
+    burst = Burst(value=burst_iops, credits=credits) if burst_iops and credits else None
     names = {_VERSION_2_CAPS.get(cap.name, cap.name): cap.name for cap in CAPS}
     values = {name: facts.pop(old, None) for old, name in names.items()}
     return facts | {"caps": [cap.to_builtins() for cap in caps(values, burst)]}

@@ -31,7 +31,7 @@ from iocurve.volume.messages import (
     StatsRequest,
     VolumeStats,
 )
-from iocurve.volume.spec import ExportSpec
+from iocurve.volume.spec import ExportSpec, follows_stored
 from iocurve.volume.validation import validated
 
 REQUEST_BYTES_MAX = 64 << 10
@@ -83,6 +83,16 @@ class Control:
             self._served.set_quota(new.path, quota_bytes)
             self._exports[new.path] = new
         return NewSettings(export=new.path, profile=new.profile_name, quota_bytes=quota_bytes, limits=limits)
+
+    def count_stored(self) -> None:
+        """Renews the limits that grow with stored data by what each export holds now."""
+        with self._lock:
+            follow = [one.path for one in self._exports.values() if one.stored is None and follows_stored(one)]
+            text = self._served.stats() if follow else None
+            for export in _STATS.decode(text).exports if text else ():
+                limits = self._exports[export.path].limits(stored_bytes=export.used_bytes)
+                if export.path in follow and limits != export.limits:
+                    self._served.set_limits(export.path, limits.to_json())
 
     def _named(self, path: str | None) -> ExportSpec:
         if path is None and len(self._exports) == 1:

@@ -74,7 +74,12 @@ class Limits(Struct):
     @property
     def burst(self) -> Burst | None:
         """The burst of the volume's IOPS."""
-        return next((cap.burst for cap in self.caps if cap.burst), None)
+        return next((cap.burst for cap in self.caps if cap.burst and cap.quantity == "iops"), None)
+
+    @property
+    def throughput_burst(self) -> Burst | None:
+        """The burst of the volume's throughput."""
+        return next((cap.burst for cap in self.caps if cap.burst and cap.quantity == "bytes_per_s"), None)
 
     def at_speed(self, speed: Fraction) -> Limits:
         """The limits of a volume that does everything ``speed`` times as fast: rates fall, times grow, depths stay.
@@ -104,7 +109,13 @@ class Limits(Struct):
         burst, latency = self.burst and self.burst.to_builtins(), self.latency.to_builtins()
         parallelism = self.parallelism and self.parallelism.to_builtins()
         apart = {"latency": latency, "client": client, "connection": connection, "parallelism": parallelism}
-        return {**of_volume, "burst": burst, **apart}
+        data = self.throughput_burst
+        more: dict[str, object] = (
+            {"burst_throughput": {"bytes_per_s": data.value, "credits": data.credits}} if data else {}
+        )
+        weights = [cap.reads_per_write for cap in self.caps if cap.reads_per_write]
+        more |= {"reads_per_write": weights[0]} if weights else {}
+        return {**of_volume, "burst": burst, **more, **apart}
 
 
 def _whose(cap: Cap) -> str:
@@ -121,6 +132,6 @@ def _at_speed(part: S, speed: Fraction) -> S:
 def _field_at_speed(name: str, value: object, speed: Fraction) -> object:
     if isinstance(value, Struct):
         return _at_speed(value, speed)
-    if not isinstance(value, int) or value == 0 or name in ("servers", "seed"):
+    if not isinstance(value, int) or value == 0 or name in ("servers", "seed", "reads_per_write"):
         return value
     return max(1, round(value / speed if name.endswith("_ns") else value * speed))

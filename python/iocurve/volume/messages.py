@@ -156,6 +156,8 @@ class LimitSettings(Struct):
     """Added to each read and write, instead of the profile's: ``500us``."""
     pool: str | None = None
     """Size of the capacity pool that a throughput is taken from. Default: the quota."""
+    stored: str | None = None
+    """Data that limits which grow with stored data count. Default: what the volume holds."""
     client_egress: str | None = None
     """Bandwidth limit on the writes of each client (an IP address): ``16000Mb``, which is 1,907 MiB/s."""
     client_iops_read: Iops | None = None

@@ -11,16 +11,18 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta
 
 from iocurve.foundation.errors import Diagnostic, DialectError, unknown
 from iocurve.foundation.structs import Page, Struct, TaggedStruct
-from iocurve.foundation.units import GIB, TIB
+from iocurve.foundation.units import GIB, MIB, TIB
 from iocurve.volume.validation import InvalidDocument, InvalidField, validated
 
 UNLIMITED = "unlimited"
 FIGURE_MAX = (1 << 53) - 1
 """The largest number in a profile."""
+MB = 1_000_000
 MICROSECONDS_MAX = 3_600_000_000
 SERVERS_MAX = 65_536
 
@@ -101,6 +103,10 @@ class Profile(Struct):
     iops_read: Formula | None = None
     iops_write: Formula | None = None
     burst_iops: BurstFigure | None = None
+    burst_throughput_mib_per_s: BurstFigure | None = None
+    """Of reads and writes together."""
+    reads_per_write: Number | None = None
+    """Bytes of reads that count as one byte against the throughput of reads and writes together."""
     latency_us: LatencyFigure | None = None
     requests_in_flight_per_connection: Number | None = None
     bandwidth_mib_per_s_per_connection: Number | None = None
@@ -126,6 +132,20 @@ class Profile(Struct):
                     raise InvalidField(name, f"there is no [sources.{cited.source}]")
         if self.burst_iops is not None and self.iops is None:
             raise InvalidField("burst_iops", "a burst needs iops to go beyond")
+        for name in ("burst_throughput_mib_per_s", "reads_per_write"):
+            if getattr(self, name) is not None and self.throughput_mib_per_s is None:
+                raise InvalidField(name, "it needs throughput_mib_per_s")
+
+    @property
+    def sizes(self) -> QuotaBounds:
+        """The sizes that a volume can have; a service without a quota grows with its data."""
+        return self.quota or QuotaBounds(at_least_gib=1, at_most_gib=1 << 20)
+
+    @property
+    def follows_stored(self) -> bool:
+        """Limits grow with the data that is stored."""
+        figures = (getattr(self, name) for name in self.__struct_fields__)
+        return any(term.per_tib_stored for one in figures if isinstance(one, Formula) for term in one.terms)
 
     def cite(self, source: str | None) -> str:
         """The page and the date of a source; empty without a source."""
@@ -149,22 +169,46 @@ class Source(Page):
 
 
 class Term(Struct):
-    """A part of a figure that grows with the size, or with the IOPS."""
+    """A part of a figure that grows with the size, with the data that is stored, or with the IOPS."""
 
     per_gib: Decimal = Decimal(0)
     per_tib: Decimal = Decimal(0)
+    per_tib_stored: Decimal = Decimal(0)
     per_iops: Decimal = Decimal(0)
     round_up: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("per_gib", "per_tib", "per_iops"):
+        for name in ("per_gib", "per_tib", "per_tib_stored", "per_iops"):
             _check(name, getattr(self, name), FIGURE_MAX)
 
-    def of(self, quota_bytes: int, iops: int) -> Fraction:
+    def of(self, at: Sized) -> Fraction:
         """The value for a volume of this size."""
-        value = Fraction(self.per_gib) * quota_bytes / GIB + Fraction(self.per_tib) * quota_bytes / TIB
-        value += Fraction(self.per_iops) * iops
+        value = Fraction(self.per_gib) * at.quota_bytes / GIB + Fraction(self.per_tib) * at.quota_bytes / TIB
+        value += Fraction(self.per_tib_stored) * at.stored_bytes / TIB + Fraction(self.per_iops) * at.iops
         return Fraction(math.ceil(value)) if self.round_up else value
+
+
+class Sized(msgspec.Struct, frozen=True, kw_only=True):
+    """The size of a volume, and what was set for it: figures follow from these."""
+
+    quota_bytes: int
+    stored_bytes: int = 0
+    iops: int = 0
+    bytes_per_s: Fraction = Fraction(0)
+    """The throughput."""
+
+
+class Step(Struct):
+    """The most that a figure can be from a size and a throughput on."""
+
+    gib: Whole = 0
+    mb_per_s: Whole = 0
+    """In 10^6 bytes per second."""
+    value: Positive
+
+    def holds(self, at: Sized) -> bool:
+        """True for a volume of this size."""
+        return at.quota_bytes >= self.gib * GIB and at.bytes_per_s >= self.mb_per_s * MB
 
 
 class Cited(Struct):
@@ -178,6 +222,8 @@ class Settable(Cited):
 
     at_least: Whole
     at_most: Whole
+    mb_per_s: tuple[Positive, ...] = ()
+    """The only throughputs that can be set, in 10^6 bytes per second; without a setting it is the first."""
     pool_at_most_per_tib: Whole | None = None
     """The throughput of a capacity pool for each TiB of its size."""
     pool_at_least: Whole = 0
@@ -192,18 +238,21 @@ class Settable(Cited):
 
 
 class Formula(Cited):
-    """A base plus terms, within bounds."""
+    """A base plus terms, within bounds; without both of them the steps alone."""
 
     base: Whole = 0
     terms: tuple[Term, ...] = ()
+    steps: tuple[Step, ...] = ()
+    """In the order of their sizes: the last one that holds counts."""
     at_least: Whole = 0
     at_most: Positive | None = None
 
-    def of(self, quota_bytes: int, iops: int = 0) -> Fraction:
+    def of(self, at: Sized) -> Fraction:
         """The value for a volume of this size."""
-        value = max(
-            self.base + sum((term.of(quota_bytes, iops) for term in self.terms), Fraction(0)), Fraction(self.at_least)
-        )
+        value = max(self.base + sum((term.of(at) for term in self.terms), Fraction(0)), Fraction(self.at_least))
+        step = next((one.value for one in reversed(self.steps) if one.holds(at)), None)
+        if step is not None:
+            value = min(value, Fraction(step)) if self.base or self.terms else Fraction(step)
         return value if self.at_most is None else min(value, Fraction(self.at_most))
 
 
@@ -212,12 +261,24 @@ class Figure(Formula):
 
     settable: Settable | None = None
 
+    def of(self, at: Sized) -> Fraction:
+        """The value for a volume of this size."""
+        if self.settable and self.settable.mb_per_s and not (self.base or self.terms or self.steps):
+            return Fraction(self.settable.mb_per_s[0] * MB, MIB)
+        return Formula.of(self, at)
+
 
 class BurstFigure(Formula):
-    """IOPS beyond the baseline while credits last."""
+    """IOPS or throughput beyond the baseline while credits last; one of both says how many there are."""
 
-    credits_for_s: Whole
+    credits_for_s: Whole = 0
     """The seconds for which a full bucket of credits sustains the full burst."""
+    credits: Formula | None = None
+    """The credits of a full bucket: operations, or GiB of throughput."""
+
+    def __post_init__(self) -> None:
+        if (self.credits_for_s > 0) == (self.credits is not None):
+            raise InvalidField("credits_for_s", "give it or credits")
 
 
 class Number(Cited):

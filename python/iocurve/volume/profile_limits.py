@@ -10,11 +10,15 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 
+from msgspec import UNSET
+from msgspec.structs import replace
+
 from iocurve.foundation.errors import Diagnostic, DialectError
-from iocurve.foundation.units import GIB, MIB, TIB, format_bytes, format_duration
-from iocurve.result.caps import CAPS, Burst, Cap, Scope, caps
+from iocurve.foundation.units import GIB, MIB, TIB, format_bytes, format_duration, format_number
+from iocurve.result.caps import CAPS, THROUGHPUT, Burst, Cap, Scope, caps
 from iocurve.volume import limits
 from iocurve.volume.profile import (
+    MB,
     BurstFigure,
     Cited,
     ExponentialFigure,
@@ -27,6 +31,8 @@ from iocurve.volume.profile import (
     Profile,
     QuotaBounds,
     Settable,
+    Sized,
+    Step,
     Term,
     load,
 )
@@ -40,23 +46,31 @@ def resolve(
     iops: int | None = None,
     latency_ns: int | None = None,
     pool_bytes: int | None = None,
+    stored_bytes: int | None = None,
     client_egress_bytes_per_s: int | None = None,
     client_iops_read: int | None = None,
     client_iops_write: int | None = None,
 ) -> limits.Limits:
     """The limits that a profile gives a volume of this size; settings replace its own figures.
 
+    ``stored_bytes`` is the data that it holds; by default it is full.
     ``pool_bytes`` is the size of the capacity pool of manual QoS; by default the quota. ``client_egress_bytes_per_s``
     and ``client_iops_write`` limit the writes of each client, ``client_iops_read`` its reads. Raises ``DialectError``
     for a size or a setting out of the profile's bounds.
     """
     profile = load(name)
+    at = Sized(quota_bytes=quota_bytes, stored_bytes=quota_bytes if stored_bytes is None else stored_bytes)
     _check_quota(name, profile, quota_bytes)
     if throughput_bytes_per_s is not None:
         _check_throughput(name, profile, throughput_bytes_per_s, pool_bytes or quota_bytes)
     if iops is not None:
         _check_iops(name, profile, iops)
-    values = {cap.name: _value(getattr(profile, cap.figure), cap, quota_bytes) for cap in CAPS} | {
+    if profile.iops is not None:
+        at = replace(at, iops=math.floor(profile.iops.of(at)) if iops is None else iops)
+    if (figure := profile.throughput_mib_per_s) is not None:
+        rate = figure.of(at) * MIB if throughput_bytes_per_s is None else Fraction(throughput_bytes_per_s)
+        at = replace(at, bytes_per_s=rate)
+    values = {cap.name: _value(getattr(profile, cap.figure), cap, at) for cap in CAPS} | {
         name: value
         for name, value in {
             "iops": iops,
@@ -68,9 +82,11 @@ def resolve(
         if value is not None
     }
     latency = limits.AddedLatency(base_ns=latency_ns) if latency_ns is not None else _latency(profile.latency_us)
-    burst = _burst(profile, quota_bytes, values["iops"])
+    burst = _burst(profile.burst_iops, replace(at, iops=values["iops"] or 0), values["iops"], 1)
+    data = _burst(profile.burst_throughput_mib_per_s, at, values[THROUGHPUT], MIB)
+    weight = profile.reads_per_write.value if profile.reads_per_write else UNSET
     return limits.Limits(
-        caps=tuple(cap for cap in caps(values, burst) if not _is_idle(cap, values, burst)),
+        caps=tuple(cap for cap in caps(values, burst, data, weight) if not _is_idle(cap, values, burst)),
         latency=latency,
         parallelism=_parallelism(profile.parallelism) if profile.parallelism else None,
     )
@@ -98,10 +114,10 @@ def next_tib_bytes_per_s(limits_at: Callable[[int], limits.Limits], quota_bytes:
 # ---- the profile's own figures
 
 
-def _value(figure: Formula | Number | None, cap: Cap, quota_bytes: int) -> int | None:
+def _value(figure: Formula | Number | None, cap: Cap, at: Sized) -> int | None:
     if figure is None:
         return None
-    value = figure.of(quota_bytes) if isinstance(figure, Formula) else figure.value
+    value = figure.of(at) if isinstance(figure, Formula) else figure.value
     return math.floor(value * (MIB if cap.quantity == "bytes_per_s" else 1))
 
 
@@ -110,17 +126,19 @@ def _is_idle(cap: Cap, values: dict[str, int | None], burst: Burst | None) -> bo
     if cap.scope != "volume" or cap.kind == "any":
         return False
     both = values[cap.replace(kind="any").name]
-    both = burst.iops if burst and cap.quantity == "iops" else both
+    both = burst.value if burst and cap.quantity == "iops" else both
     return bool(both) and cap.value >= (both or 0)
 
 
-def _burst(profile: Profile, quota_bytes: int, iops: int | None) -> Burst | None:
-    if profile.burst_iops is None or iops is None:
+def _burst(figure: BurstFigure | None, at: Sized, baseline: int | None, unit: int) -> Burst | None:
+    """The burst above a baseline; both in operations per second, or bytes of which a unit has so many."""
+    if figure is None or baseline is None:
         return None
-    burst = math.floor(profile.burst_iops.of(quota_bytes, iops))
-    if burst <= iops:
+    burst = math.floor(figure.of(at) * unit)
+    if burst <= baseline:
         return None
-    return Burst(iops=burst, credits=(burst - iops) * profile.burst_iops.credits_for_s)
+    saved = math.floor(figure.credits.of(at) * (1 if unit == 1 else GIB)) if figure.credits else 0
+    return Burst(value=burst, credits=saved or (burst - baseline) * figure.credits_for_s)
 
 
 def _latency(figure: LatencyFigure | None) -> limits.AddedLatency:
@@ -166,6 +184,12 @@ def _check_throughput(name: str, profile: Profile, throughput: int, pool_bytes: 
         raise _not_settable(name, "throughput", _in_brackets(profile, figure))
     settable = figure.settable
     most = settable.bound(pool_bytes)
+    if settable.mb_per_s and throughput not in [each * MB for each in settable.mb_per_s]:
+        known = ", ".join(f"{each:,}" for each in settable.mb_per_s)
+        raise _refused(
+            f"{name}: a throughput of {format_number(throughput / MB, 6)} MB/s cannot be set; there are {known} MB/s"
+            f"{_in_brackets(profile, settable)}"
+        )
     if not settable.at_least <= Fraction(throughput, MIB) <= most:
         pool = f" in a pool of {format_bytes(pool_bytes)}" if settable.pool_at_most_per_tib else ""
         raise _refused(
@@ -220,6 +244,8 @@ def quota_text(bounds: QuotaBounds) -> str:
 
 def bounds_text(settable: Settable) -> str:
     """``3,000 to 102,400``."""
+    if settable.mb_per_s:
+        return ", ".join(f"{each:,}" for each in settable.mb_per_s) + " MB/s"
     text = f"{settable.at_least:,} to {settable.at_most:,}"
     if settable.pool_at_most_per_tib is not None:
         text += f", of the pool's {settable.pool_at_most_per_tib:,} × TiB"
@@ -231,7 +257,10 @@ def _rows(profile: Profile) -> Iterator[Row]:
     if profile.quota is not None:
         yield "quota", quota_text(profile.quota), profile.quota.source
     yield from _cap_rows(profile, "volume")
-    yield from _burst_rows(profile.burst_iops)
+    yield from _burst_rows("IOPS", profile.burst_iops)
+    yield from _burst_rows("throughput, MiB/s", profile.burst_throughput_mib_per_s)
+    if (weight := profile.reads_per_write) is not None:
+        yield "bytes of reads that count as one", f"{weight.value:,}", weight.source
     yield from _latency_rows(profile.latency_us)
     yield from _cap_rows(profile, "connection", "client")
     if (parallelism := profile.parallelism) is not None:
@@ -252,10 +281,11 @@ def _figure_rows(label: str, figure: Formula | Number) -> Iterator[Row]:
         yield f"{label}, set by hand", bounds_text(figure.settable), figure.settable.source
 
 
-def _burst_rows(burst: BurstFigure | None) -> Iterator[Row]:
+def _burst_rows(what: str, burst: BurstFigure | None) -> Iterator[Row]:
     if burst is not None:
-        yield "burst IOPS", formula_text(burst), burst.source
-        yield "burst credits", f"(burst − IOPS) × {burst.credits_for_s:,}", burst.source
+        yield f"burst {what}", formula_text(burst), burst.source
+        held = formula_text(burst.credits) + (", GiB" if "MiB" in what else "") if burst.credits else ""
+        yield "burst credits", held or f"(burst − {what.partition(',')[0]}) × {burst.credits_for_s:,}", burst.source
 
 
 def _latency_rows(latency: LatencyFigure | None) -> Iterator[Row]:
@@ -268,15 +298,28 @@ def _latency_rows(latency: LatencyFigure | None) -> Iterator[Row]:
 
 def formula_text(figure: Formula) -> str:
     """``64 × TiB, at most 4,500``."""
-    parts = [f"{figure.base:,}"] if figure.base or not figure.terms else []
+    settable = figure.settable if isinstance(figure, Figure) else None
+    is_set = bool(settable and settable.mb_per_s) or bool(figure.steps)
+    parts = [f"{figure.base:,}"] if figure.base or not (figure.terms or is_set) else []
     parts += [part for term in figure.terms for part in _term(term)]
-    text = " + ".join(parts)
+    text = " + ".join(parts) or ("" if figure.steps else "as set")
+    text += ("; at most " if text and figure.steps else "") + ", ".join(map(_step, figure.steps))
     text += f", at least {figure.at_least:,}" if figure.at_least else ""
     return text + (f", at most {figure.at_most:,}" if figure.at_most else "")
 
 
+def _step(step: Step) -> str:
+    size = [f"{step.gib:,} GiB"] * (step.gib > 0) + [f"{step.mb_per_s:,} MB/s"] * (step.mb_per_s > 0)
+    return f"{step.value:,}" + (f" from {' and '.join(size)}" if size else "")
+
+
 def _term(term: Term) -> Iterator[str]:
-    for factor, unit in ((term.per_gib, "GiB"), (term.per_tib, "TiB"), (term.per_iops, "IOPS")):
+    for factor, unit in (
+        (term.per_gib, "GiB"),
+        (term.per_tib, "TiB"),
+        (term.per_tib_stored, "TiB stored"),
+        (term.per_iops, "IOPS"),
+    ):
         if factor:
             part = f"{factor:,} × {unit}"
             yield f"⌈{part}⌉" if term.round_up else part

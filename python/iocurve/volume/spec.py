@@ -53,7 +53,16 @@ MEMORY = "memory"
 """The store that is no directory."""
 CONNECTIONS_MOST = 1 << 20
 UserId = Annotated[int, Meta(ge=0, le=(1 << 32) - 1)]
-REPLACING = ("throughput", "iops", "latency", "pool", "client_egress", "client_iops_read", "client_iops_write")
+REPLACING = (
+    "throughput",
+    "iops",
+    "latency",
+    "pool",
+    "stored",
+    "client_egress",
+    "client_iops_read",
+    "client_iops_write",
+)
 """The settings that replace figures of a profile."""
 MEMORY_SHARE = 0.75
 """The fraction of the memory free at the start that all exports in memory may use together."""
@@ -113,8 +122,10 @@ class ExportSpec(LimitSettings):
         """The size. Raises ``DialectError``."""
         return _number("quota", self.quota, parse_bytes, at_least=1)
 
-    def limits(self, quota_bytes: int | None = None) -> Limits:
+    def limits(self, quota_bytes: int | None = None, *, stored_bytes: int = 0) -> Limits:
         """The profile's limits with this export's settings applied; for another quota if one is given.
+
+        ``stored_bytes`` is what the volume holds, unless a setting says what counts.
 
         Raises ``DialectError`` or ``TargetError``.
         """
@@ -125,6 +136,7 @@ class ExportSpec(LimitSettings):
             iops=self.iops,
             latency_ns=_optional("latency", self.latency, parse_time_ns),
             pool_bytes=_optional("pool", self.pool, parse_bytes),
+            stored_bytes=_optional("stored", self.stored, parse_bytes) or stored_bytes,
             client_egress_bytes_per_s=_optional("client_egress", self.client_egress, parse_bandwidth, at_least=1),
             client_iops_read=self.client_iops_read,
             client_iops_write=self.client_iops_write,
@@ -164,6 +176,11 @@ class ExportSpec(LimitSettings):
         """The export with other settings. A new profile resets the settings that replaced values of the old one."""
         reset = dict.fromkeys(REPLACING) if "profile" in changes else {}
         return self.replace(**(reset | changes))
+
+
+def follows_stored(export: ExportSpec) -> bool:
+    """True where limits grow with the data that the volume holds. Raises ``DialectError``."""
+    return load(export.profile_name).follows_stored
 
 
 class VolumeSpec(Struct):

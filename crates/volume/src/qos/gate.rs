@@ -34,6 +34,10 @@ impl Request<()> {
 pub(super) struct Rates {
     /// Bytes per second.
     pub(super) throughput: Option<u64>,
+    /// More bytes per second for a time.
+    pub(super) throughput_burst: Option<Burst>,
+    /// Bytes of READs that count as one.
+    pub(super) reads_per_write: Option<u64>,
     /// Operations per second.
     pub(super) iops: Option<u64>,
     /// More operations per second for a time.
@@ -46,10 +50,13 @@ pub(super) struct Rates {
 #[derive(Debug)]
 pub(super) struct Gate<T> {
     rates: Rates,
-    throughput: Option<TokenBucket>,
     /// With a burst it holds the credits: saved-up tokens of the baseline rate.
+    throughput: Option<TokenBucket>,
+    /// Limits a burst of bytes to its rate.
+    throughput_peak: Option<TokenBucket>,
+    /// As `throughput`, of operations.
     iops: Option<TokenBucket>,
-    /// Limits a burst to its rate.
+    /// Limits a burst of operations to its rate.
     peak: Option<TokenBucket>,
     servers: Option<Servers>,
     /// Its buckets keep what they gain in this time on top of their capacities.
@@ -63,8 +70,8 @@ impl<T> Gate<T> {
     pub(super) fn new(rates: Rates, now: Nanos) -> Self {
         let (queue, head) = (Fair::default(), None);
         let none = Rates::default();
-        let (throughput, iops, peak, servers) = (None, None, None, None);
-        let mut gate = Self { rates: none, throughput, iops, peak, servers, late_ns: 0, queue, head };
+        let (throughput, throughput_peak, iops, peak, servers) = (None, None, None, None, None);
+        let mut gate = Self { rates: none, throughput, throughput_peak, iops, peak, servers, late_ns: 0, queue, head };
         gate.set(rates, now);
         gate
     }
@@ -92,7 +99,7 @@ impl<T> Gate<T> {
     /// Queues an operation. `now` must not be before the last admission.
     pub(super) fn push(&mut self, request: Request<T>, now: Nanos) {
         if self.is_empty() {
-            let at = self.enter(&request.path, request.bytes, now);
+            let at = self.enter(&request.path, self.rates.counted(&request), now);
             self.head = Some((at, request));
         } else {
             let path = request.path;
@@ -107,7 +114,7 @@ impl<T> Gate<T> {
             self.queue.push(&asked.path, asked.with(item()));
             return None;
         }
-        let at = self.enter(&asked.path, asked.bytes, now);
+        let at = self.enter(&asked.path, self.rates.counted(asked), now);
         if at > now {
             self.head = Some((at, asked.with(item())));
             return None;
@@ -146,37 +153,43 @@ impl<T> Gate<T> {
         if let Some((_, request)) = &head {
             self.refund(request, now);
         }
-        let credits = rates.burst.map_or(0, |burst| burst.credits);
-        set_bucket(&mut self.throughput, rates.throughput, 0, now);
+        let credits = |burst: Option<Burst>| burst.map_or(0, |burst| burst.credits);
+        // Credits are there from the start.
+        if rates.throughput_burst.is_some() && self.rates.throughput_burst.is_none() {
+            self.throughput = None;
+        }
         if rates.burst.is_some() && self.rates.burst.is_none() {
-            // Credits are there from the start.
             self.iops = None;
         }
-        set_bucket(&mut self.iops, rates.iops, credits, now);
-        set_bucket(&mut self.peak, rates.burst.map(|burst| burst.iops), 0, now);
+        set_bucket(&mut self.throughput, rates.throughput, credits(rates.throughput_burst), now);
+        set_bucket(&mut self.throughput_peak, rates.throughput_burst.map(|burst| burst.value), 0, now);
+        set_bucket(&mut self.iops, rates.iops, credits(rates.burst), now);
+        set_bucket(&mut self.peak, rates.burst.map(|burst| burst.value), 0, now);
         match (&mut self.servers, rates.parallelism) {
             (Some(servers), Some(parallelism)) => servers.set(parallelism),
             (servers, parallelism) => *servers = parallelism.map(Servers::new),
         }
         self.rates = rates;
-        self.head = head.map(|(_, request)| (self.take(request.bytes, now), request));
+        self.head = head.map(|(_, request)| (self.take(rates.counted(&request), now), request));
     }
 
-    /// Levels of its buckets: bytes, operations, and operations within a burst.
-    pub(super) fn levels(&self, now: Nanos) -> [Option<Level>; 3] {
-        [&self.throughput, &self.iops, &self.peak].map(|bucket| bucket.as_ref().map(|bucket| Level::of(bucket, now)))
+    /// Levels of its buckets: bytes, operations, and both within a burst.
+    pub(super) fn levels(&self, now: Nanos) -> [Option<Level>; 4] {
+        let buckets = [&self.throughput, &self.iops, &self.throughput_peak, &self.peak];
+        buckets.map(|bucket| bucket.as_ref().map(|bucket| Level::of(bucket, now)))
     }
 
     /// Credits that are left for a burst.
     pub(super) fn credits(&self, now: Nanos) -> Option<u64> {
-        let (burst, iops) = (self.rates.burst?, self.iops.as_ref()?);
-        Some((iops.level(now).max(0) as u64).min(burst.credits))
+        let of_operations = self.rates.burst.zip(self.iops.as_ref());
+        let (burst, bucket) = of_operations.or(self.rates.throughput_burst.zip(self.throughput.as_ref()))?;
+        Some((bucket.level(now).max(0) as u64).min(burst.credits))
     }
 
     fn choose(&mut self, now: Nanos) {
         let rates = self.rates;
-        if let Some(request) = self.queue.pop(&|request| rates.cost(request.bytes)) {
-            self.head = Some((self.take(request.bytes, now), request));
+        if let Some(request) = self.queue.pop(&|request| rates.cost(rates.counted(request))) {
+            self.head = Some((self.take(rates.counted(&request), now), request));
         }
     }
 
@@ -186,8 +199,9 @@ impl<T> Gate<T> {
         let take = |bucket: &mut Option<TokenBucket>, cost| {
             bucket.as_mut().map_or(0, |bucket| bucket.take_late(now, late_ns, cost))
         };
-        let wait = take(&mut self.throughput, bytes).max(take(&mut self.iops, 1)).max(take(&mut self.peak, 1));
-        self.servers.as_ref().map_or(0, Servers::free_at).max(now + wait)
+        let data = take(&mut self.throughput, bytes).max(take(&mut self.throughput_peak, bytes));
+        let operations = take(&mut self.iops, 1).max(take(&mut self.peak, 1));
+        self.servers.as_ref().map_or(0, Servers::free_at).max(now + data.max(operations))
     }
 
     fn refund(&mut self, request: &Request<T>, now: Nanos) {
@@ -196,13 +210,23 @@ impl<T> Gate<T> {
                 bucket.refund(now, cost);
             }
         };
-        refund(&mut self.throughput, request.bytes);
+        let bytes = self.rates.counted(request);
+        refund(&mut self.throughput, bytes);
+        refund(&mut self.throughput_peak, bytes);
         refund(&mut self.iops, 1);
         refund(&mut self.peak, 1);
     }
 }
 
 impl Rates {
+    /// The bytes of a request that count: a part of those of a READ where reads weigh less.
+    fn counted<T>(&self, request: &Request<T>) -> u64 {
+        match self.reads_per_write {
+            Some(parts) if parts > 1 && !request.is_write => request.bytes.div_ceil(parts),
+            _ => request.bytes,
+        }
+    }
+
     /// The share that an operation takes: the time for which it keeps the scarcest resource busy.
     fn cost(&self, bytes: u64) -> Cost {
         let of = |rate: Option<u64>, cost: u64| {

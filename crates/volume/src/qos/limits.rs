@@ -37,9 +37,21 @@ pub struct Cap {
     pub kind: Kind,
     /// The limit itself, at least 1.
     pub value: u64,
-    /// More than `value` for a time; only of the operations of both kinds of an export.
+    /// More than `value` for a time; only of the operations, or the bytes, of both kinds of an export.
     #[serde(default)]
     pub burst: Option<Burst>,
+    /// Bytes of READs that count as one, at least 1; only of the bytes of both kinds of an export.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub reads_per_write: u64,
+}
+
+const fn one() -> u64 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_one(value: &u64) -> bool {
+    *value == 1
 }
 
 /// The holders of a cap, each of which has the whole of it.
@@ -82,12 +94,13 @@ pub enum Kind {
     Write,
 }
 
-/// IOPS beyond the baseline while credits last. Each operation above the baseline costs one credit, each one below earns one.
+/// A rate beyond the baseline while credits last. Each operation (or byte) above the baseline costs one credit, each one below earns one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Burst {
-    /// Most operations per second, at least the baseline.
-    pub iops: u64,
+    /// Most operations or bytes per second, at least the baseline. Documents call it `iops`, as the first bursts were.
+    #[serde(rename = "iops")]
+    pub value: u64,
     /// Most credits that can be saved; an export starts with all of them.
     pub credits: u64,
 }
@@ -138,7 +151,14 @@ pub struct Parallelism {
 impl Cap {
     /// A cap on the bytes per second of an export.
     pub const fn bytes_per_s(value: u64) -> Self {
-        Self { scope: Scope::Volume, quantity: Quantity::BytesPerS, kind: Kind::Any, value, burst: None }
+        Self {
+            scope: Scope::Volume,
+            quantity: Quantity::BytesPerS,
+            kind: Kind::Any,
+            value,
+            burst: None,
+            reads_per_write: 1,
+        }
     }
 
     /// A cap on the operations per second of an export.
@@ -153,8 +173,14 @@ impl Cap {
 
     /// The same with a burst above it.
     #[must_use]
-    pub const fn bursting(self, iops: u64, credits: u64) -> Self {
-        Self { burst: Some(Burst { iops, credits }), ..self }
+    pub const fn bursting(self, value: u64, credits: u64) -> Self {
+        Self { burst: Some(Burst { value, credits }), ..self }
+    }
+
+    /// The same where so many bytes of READs count as one.
+    #[must_use]
+    pub const fn weighing_reads(self, reads_per_write: u64) -> Self {
+        Self { reads_per_write, ..self }
     }
 
     /// The same for one kind of operation.
@@ -274,16 +300,22 @@ impl Limits {
     }
 
     fn check_burst(&self) -> Result<(), String> {
-        let Some((cap, burst)) = self.caps.iter().find_map(|cap| Some((cap, cap.burst?))) else { return Ok(()) };
-        match () {
-            () if Cap { burst: None, ..*cap } != Cap::iops(cap.value) => {
-                Err("a burst needs an IOPS limit to go beyond".to_owned())
+        let of_all = |cap: &Cap| (cap.scope, cap.kind) == (Scope::Volume, Kind::Any);
+        for cap in &self.caps {
+            let is_data = of_all(cap) && cap.quantity == Quantity::BytesPerS;
+            if cap.reads_per_write == 0 || (cap.reads_per_write > 1 && !is_data) {
+                return Err("only the throughput limit of reads and writes together weighs reads".to_owned());
             }
-            () if burst.iops < cap.value => {
-                Err(format!("the burst of {} IOPS is below the IOPS limit of {}", burst.iops, cap.value))
+            let Some(burst) = cap.burst else { continue };
+            if !is_data && *cap != Cap::iops(cap.value).bursting(burst.value, burst.credits) {
+                return Err("a burst needs an IOPS or throughput limit to go beyond".to_owned());
             }
-            () => Ok(()),
+            if burst.value < cap.value {
+                let (limit, unit) = if is_data { ("throughput", "bytes per second") } else { ("IOPS", "IOPS") };
+                return Err(format!("the burst of {} {unit} is below the {limit} limit of {}", burst.value, cap.value));
+            }
         }
+        Ok(())
     }
 
     fn check_times(&self) -> Result<(), String> {
@@ -349,7 +381,22 @@ mod tests {
                 "requests in flight are limited for each connection only",
             ),
             (Limits::of([Cap::iops(1).of(Kind::Read), Cap::iops(2).of(Kind::Read)]), "there are two limits iops_read"),
-            (Limits::of([Cap::bytes_per_s(1).bursting(9, 9)]), "a burst needs an IOPS limit to go beyond"),
+            (
+                Limits::of([Cap::bytes_per_s(1).of(Kind::Read).bursting(9, 9)]),
+                "a burst needs an IOPS or throughput limit to go beyond",
+            ),
+            (
+                Limits::of([Cap::bytes_per_s(10).bursting(9, 9)]),
+                "the burst of 9 bytes per second is below the throughput limit of 10",
+            ),
+            (
+                Limits::of([Cap::iops(10).weighing_reads(3)]),
+                "only the throughput limit of reads and writes together weighs reads",
+            ),
+            (
+                Limits::of([Cap::bytes_per_s(10).weighing_reads(0)]),
+                "only the throughput limit of reads and writes together weighs reads",
+            ),
             (Limits::of([Cap::iops(10).bursting(9, 9)]), "the burst of 9 IOPS is below the IOPS limit of 10"),
             (lognormal(0, 5), "a lognormal latency needs a median above 0 and a 99th percentile not below it"),
             (lognormal(6, 5), "a lognormal latency needs a median above 0 and a 99th percentile not below it"),

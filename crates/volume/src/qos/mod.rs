@@ -151,15 +151,16 @@ impl<T> Qos<T> {
         let now = now.max(self.now);
         let gates = [(&self.all, Kind::Any), (&self.reads, Kind::Read), (&self.writes, Kind::Write)];
         let shared = gates.into_iter().flat_map(|(gate, kind)| {
-            let names = [Cap::bytes_per_s(0).of(kind).name(), Cap::iops(0).of(kind).name(), "burst_iops".to_owned()];
-            names.into_iter().zip(gate.levels(now))
+            let of_kind = [Cap::bytes_per_s(0).of(kind).name(), Cap::iops(0).of(kind).name()];
+            let names = of_kind.into_iter().chain(["burst_throughput_bytes_per_s", "burst_iops"].map(str::to_owned));
+            names.zip(gate.levels(now))
         });
         let bucket =
             |(limit, level): (_, Option<_>)| Some(Bucket { limit, client: None, connection: None, level: level? });
         shared.filter_map(bucket).chain(self.links.buckets(now)).collect()
     }
 
-    /// Burst credits that are left; `None` without a burst.
+    /// Burst credits that are left: operations, or bytes where only the throughput bursts; `None` without a burst.
     fn credits(&self, now: Nanos) -> Option<u64> {
         self.all.credits(now.max(self.now))
     }
@@ -174,9 +175,11 @@ impl Limits {
     /// The limits of an export on operations of a kind.
     fn rates(&self, kind: Kind) -> Rates {
         let cap = |quantity| self.cap(Scope::Volume, quantity, kind);
-        let iops = cap(Quantity::Iops);
+        let (data, iops) = (cap(Quantity::BytesPerS), cap(Quantity::Iops));
         Rates {
-            throughput: cap(Quantity::BytesPerS).map(|cap| cap.value),
+            throughput: data.map(|cap| cap.value),
+            throughput_burst: data.and_then(|cap| cap.burst),
+            reads_per_write: data.map(|cap| cap.reads_per_write),
             iops: iops.map(|cap| cap.value),
             burst: iops.and_then(|cap| cap.burst),
             // Each operation passes the gate of all, and is worked on there.

@@ -221,6 +221,32 @@ fn a_burst_lasts_as_long_as_its_credits() {
     assert_within(2.0, simulation.qos.credits(17 * SECOND).unwrap(), 5000);
 }
 
+#[test]
+fn a_burst_of_bytes_lasts_as_long_as_its_credits() {
+    // 100 MiB/s, and 300 MiB/s while 2,000 MiB of credits last: 10 s. Operations have no credits.
+    let limits = Limits::of([Cap::bytes_per_s(100 * MIB).bursting(300 * MIB, 2000 * MIB)]);
+    let mut simulation = Simulation::new(limits, &[load(1, 8, MIB)]);
+    let mut last = 0;
+    for second in 1..=12 {
+        simulation.run(second * SECOND);
+        let bytes = simulation.total().bytes;
+        assert_within(3.0, bytes - last, if second <= 10 { 300 * MIB } else { 100 * MIB });
+        last = bytes;
+    }
+    assert!(simulation.qos.credits(12 * SECOND).unwrap() < MIB);
+}
+
+#[test]
+fn reads_may_weigh_less_than_writes() {
+    let limits = Limits::of([Cap::bytes_per_s(30 * MIB).weighing_reads(3)]);
+    let of = |blocks| Load { blocks, ..load(1, 8, 0) };
+    let rate = |blocks| run(limits.clone(), &[of(blocks)], 20)[0].bytes / 20;
+    assert_within(1.0, rate(vec![(true, MIB)]), 30 * MIB);
+    assert_within(1.0, rate(vec![(false, MIB)]), 90 * MIB);
+    // A read and a write take 4/3 of a write's bytes together, and move 2.
+    assert_within(1.0, rate(vec![(false, MIB), (true, MIB)]), 45 * MIB);
+}
+
 /// Over a minute the delivered rate is the configured one, for any block size and mix.
 #[test]
 fn over_a_minute_the_rate_is_within_one_percent() {
