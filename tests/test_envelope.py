@@ -118,6 +118,13 @@ def test_an_export_is_measured_and_left_as_it_was(tmp_path: Path, volume: Server
         local.run(plan_of(left.groups[0].workers[0].replace(files=(missing,))))
 
 
+def test_points_that_do_not_fit_the_time_are_left_out_and_named(tmp_path: Path) -> None:
+    found = command.run(replace(envelope(tmp_path), patience_ns=1), tmp_path / "report", quiet=True)
+    assert (len(found.points), found.state) == (1, "finished")
+    (note,) = [one.text for one in found.notes if one.code == "left_out"]
+    assert note.startswith("--search-time left out ")
+
+
 def test_pure_reads_and_pure_writes_have_one_kind(tmp_path: Path) -> None:
     directory = tmp_path / "target"
     directory.mkdir()

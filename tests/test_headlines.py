@@ -291,3 +291,12 @@ def test_a_machine_that_others_use_is_no_finding_and_rates_under_it_were_reached
     first, *more = read(synthetic.result([others])).sentences
     assert first == "It reached 118k IOPS (4 KiB random reads)."
     assert not any("processors" in sentence for sentence in more)
+
+
+def test_what_was_bought_is_said_first() -> None:
+    found = synthetic.envelope()
+    assert read(found).bought == "", "an embedded volume states its limits elsewhere"
+    nfs = found.replace(target=found.target.replace(kind="nfs"))
+    reading = read(nfs)
+    matches("report#what was bought", reading.bought)
+    assert reading.sentences[0] == reading.outcome[0] == reading.bought

@@ -18,6 +18,7 @@ from data import synthetic
 from goldens import cases, matches, present
 from iocurve.analysis.check_names import SEARCHES
 from iocurve.analysis.headlines import headlines_of
+from iocurve.cli.measure import SearchOptions
 from iocurve.foundation.errors import DialectError, TargetError
 from iocurve.foundation.units import MIB, MILLISECOND_NS, SECOND_NS, format_duration
 from iocurve.job.model import Section
@@ -64,6 +65,13 @@ def test_the_knee_of_a_fixed_latency_and_a_cap_is_their_product(capacity: float,
     assert found.in_flight.mean == pytest.approx(capacity * latency_s, rel=0.03)
     assert found.in_flight.low <= capacity * latency_s * 1.03
     assert found.in_flight.high >= capacity * latency_s * 0.97
+
+
+@pytest.mark.parametrize(("seconds", "point_s"), [(None, 10), (60, 3), (1, 0.5)])
+def test_a_time_for_the_search_shortens_its_points(seconds: int | None, point_s: float) -> None:
+    options = SearchOptions(search_time=None if seconds is None else seconds * SECOND_NS)
+    effort = options.question("volume:unlimited").effort
+    assert (effort.longest_ns, effort.patience_ns) == (point_s * SECOND_NS, (seconds or 120) * SECOND_NS)
 
 
 def test_a_sharp_knee_takes_few_points() -> None:

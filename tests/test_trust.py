@@ -22,7 +22,7 @@ from iocurve.report import page
 from iocurve.report.conditions import conditions
 from iocurve.report.figures import figures
 from iocurve.report.table import result_table
-from iocurve.result.document import FamilyFacts, MachineUse, Point, Result, ScenarioFacts, TargetFacts, Turn
+from iocurve.result.document import FamilyFacts, Interval, MachineUse, Point, Result, ScenarioFacts, TargetFacts, Turn
 from iocurve.result.stalls import disturbance, waited_for_others
 from iocurve.result.stats import student_quantile
 
@@ -227,6 +227,20 @@ def test_the_fewest_clients_that_reach_the_highest_rate_are_named() -> None:
     )
     answer, *_ = read(result.replace(scenario=scenario("fewest clients"))).headlines
     matches("report#fewest clients", (answer.value, answer.what))
+
+
+def test_fewer_clients_whose_interval_reaches_the_highest_rate_are_named_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six clients had 900 of 800 to 990: as far as that tells, six to seven are enough."""
+    measured = ((1, 300.0), (6, 900.0), (7, 1000.0), (20, 1005.0))
+    result = rates(*(("f", {"clients": clients, "depth": 16 * clients}, rate) for clients, rate in measured))
+    bounds = {900: Interval(value=900, low=800, high=990)}
+    monkeypatch.setattr(
+        Point,
+        "rate_interval",
+        lambda point, *_: bounds.get(round(point.summary().iops), Interval(value=1, low=None, high=None)),
+    )
+    answer, *_ = read(result.replace(scenario=scenario("fewest clients"))).headlines
+    assert answer.value == "6–7"
 
 
 def test_distance_is_compared_at_the_load_with_the_lowest_rate() -> None:

@@ -147,13 +147,21 @@ def _fewest_clients(family: PointFamily) -> Iterator[Headline]:
     for name, members in family.scale_out_series.items():
         reached = [one for one in members if _rate_of(one) >= REACHED * _rate_of(best)]
         first = (reached or members[-1:])[0]
+        # Fewer clients may reach it as well, as far as their intervals tell.
+        least = next((one for one in members if _most_of(one, unit) >= REACHED * _rate_of(best)), first)
         used += [first] if first is not best else []
-        count = f"{first.axis('clients'):g}" if reached else f"more than {first.axis('clients'):g}"
+        counts = dict.fromkeys(f"{one.axis('clients'):g}" for one in (least, first))
+        count = "–".join(counts) if reached else f"more than {first.axis('clients'):g}"
         texts.append(f"{count} with {name}" if name else count)
     details = [f"{_place(best)}: {rate_bounds(best.point, unit) or 'its interval is not known'}"]
     details += [f"{one.axis('clients'):g} clients get {rate_text(one.summary, unit)} {unit}" for one in used[1:]]
     what = f"clients reach {rate_text(best.summary, unit)} {unit}, the highest rate"
     yield Headline(", ".join(texts), "", what, " · ".join(details), mark=mark_of([one.point for one in used]))
+
+
+def _most_of(member: MeasuredPoint, unit: RateUnit) -> float:
+    """The upper bound of the rate of a point; the rate itself where its interval is not known."""
+    return member.point.rate_interval("iops" if unit == "IOPS" else "bytes_per_s").high or _rate_of(member)
 
 
 def _by_axis(axis: str, families: Iterable[PointFamily]) -> Iterator[_Compared]:

@@ -244,6 +244,31 @@ def _for_latency(point: Point, limit: Limit, target: TargetFacts) -> str:
     return ""
 
 
+def bought_of(result: Result, verdicts: Sequence[Limit | None], twice: Twice | None) -> str:
+    """What was bought, what was reached, what limits it, and the change for twice; empty where nothing was bought."""
+    target = result.target
+    points = [(point, limit) for point, limit in zip(result.points, verdicts, strict=True) if point.summary().iops]
+    if target.kind == "embedded_volume" or not (target.service_level and target.quota_bytes and points):
+        return ""
+    unit = "MiB/s" if any(cap.quantity == "bytes_per_s" for cap in target.caps) else "IOPS"
+    point, limit = max(points, key=lambda one: getattr(one[0].figures, "mib_per_s" if unit == "MiB/s" else "iops"))
+    kinds = {"any", *point.summary().kinds} if len(point.summary().kinds) == 1 else {"any"}
+    counted_here = [
+        cap.value / (MIB if unit == "MiB/s" else 1)
+        for cap in target.caps
+        if cap.scope == "volume" and cap.kind in kinds and (cap.quantity == "bytes_per_s") == (unit == "MiB/s")
+    ]
+    had = (point.figures.mib_per_s if unit == "MiB/s" else point.figures.iops) or 0.0
+    promised = f"{format_number(min(counted_here), 4)} {unit} " if counted_here else ""
+    share = f", {100 * had / min(counted_here):.0f} %" if counted_here else ""
+    limited = f"{limit.short_name} ({limit.confidence})" if limit and is_sure(limit) else NOT_KNOWN
+    return (
+        f"Bought: {promised}({target.service_level}, {format_bytes(target.quota_bytes)}). "
+        f"Got: {format_number(had, 4)} {unit}{share} ({point.name}). Bottleneck: {limited}."
+        + (f" For twice: {twice.for_rate}." if twice and twice.for_rate else "")
+    )
+
+
 SENTENCES_MAX = 4
 RATES_NAMED_MAX = 3
 

@@ -12,7 +12,7 @@ from iocurve.analysis.families import MeasuredPoint, PointFamily, families_of
 from iocurve.analysis.findings import KneeFinding, findings_of, found_knee
 from iocurve.analysis.gains import gain_of
 from iocurve.analysis.headlines import HEADLINES_MAX, Headline, headlines_of
-from iocurve.analysis.limit_groups import LimitGroup, Twice, limit_groups_of, sentences_of, twice_of
+from iocurve.analysis.limit_groups import LimitGroup, Twice, bought_of, limit_groups_of, sentences_of, twice_of
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit
 from iocurve.analysis.limits import verdicts_of
 from iocurve.analysis.published import PublishedComparison, comparisons_of, lines_of
@@ -67,7 +67,13 @@ class Reading(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def sentences(self) -> tuple[str, ...]:
         """A sentence that answers the question, and at most three more: the limit of the target, knees and gains."""
-        return tuple(sentences_of(self._compared, self.headlines, self.limit_groups, self.findings, self.trust[0]))
+        found = sentences_of(self._compared, self.headlines, self.limit_groups, self.findings, self.trust[0])
+        return (self.bought, *found[:1]) if self.bought else tuple(found)
+
+    @cached_property
+    def bought(self) -> str:
+        """What was bought, reached, limits it, and is needed for twice as much; empty where that was not said."""
+        return bought_of(self.result, self.verdicts, self.twice)
 
     @cached_property
     def twice(self) -> Twice | None:
@@ -120,7 +126,7 @@ class Reading(msgspec.Struct, frozen=True, dict=True):
         question = self.result.scenario and self.result.scenario.question
         first = self.answer or self.headlines[:1] if question else ()
         answers = [f"{one.what}: {one.value} {one.unit}".rstrip() for one in first]
-        return tuple(answers + lines_of(self.published))
+        return (*filter(None, [self.bought]), *answers, *lines_of(self.published))
 
     def gain_text(self, point: Point) -> str:
         """The gain of a point over the first of its turns, ``1.42 × [1.35, 1.50], faster``; may be empty."""

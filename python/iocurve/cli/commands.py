@@ -56,8 +56,12 @@ SYNONYMS: Mapping[str, str] = {
     "--target": "TARGET",
 }
 """Words of earlier versions, of fio and of other commands, and what stands for them where a command lacks them."""
-UNLIMITED: Mapping[str, Sequence[str]] = {"--profile": ("--profile", "unlimited"), "TARGET": ("volume:unlimited",)}
-"""``--unlimited`` of earlier versions, by a name that the command has."""
+UNLIMITED: Mapping[str, Sequence[str]] = {
+    "--quick": ("volume:unlimited",),
+    "--profile": ("--profile", "unlimited"),
+    "TARGET": ("volume:unlimited",),
+}
+"""``--unlimited`` of earlier versions, by a name that the command has: one that measures takes it as its target."""
 
 
 def run(arguments: Sequence[str]) -> int:

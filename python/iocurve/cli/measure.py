@@ -47,9 +47,10 @@ from iocurve.measure.scenario import command as scenarios
 from iocurve.measure.scenario import document as documents
 from iocurve.measure.scenario.runner import REPEATS_MAX, Request
 from iocurve.measure.search import command as searches
-from iocurve.measure.search.loads import PATIENCE_NS, Effort
-from iocurve.result.document import Result
+from iocurve.measure.search.loads import Effort
+from iocurve.result.document import Result, TargetFacts
 from iocurve.targets import target as targets
+from iocurve.volume.spec import ExportSpec, facts
 
 if TYPE_CHECKING:
     from iocurve.analysis.check_expressions import Expression
@@ -106,6 +107,22 @@ class EnvelopeOptions:
     """Skip the perturbation tests. Default: where the points leave the bottleneck open, the fastest loads are repeated
     with one change at a time, for about ten seconds each."""
 
+    profile: str | None = None
+    """Service level that was bought (iocurve profile list): the report says what it promises, what was reached, and
+    the quota for twice as much. Needs --quota."""
+    quota: str | None = None
+    """Size that was bought: 2TiB."""
+    search_time: TimeNs | None = None
+    """Start no point that would end after this time, and say which are left out: 1m. Default: measure all."""
+
+    def bought(self) -> TargetFacts | None:
+        """What was bought. Raises ``DialectError``."""
+        if self.profile is None and self.quota is None:
+            return None
+        if self.profile is None or self.quota is None:
+            raise DialectError([Diagnostic("--profile and --quota: give both, the service level and its size")])
+        return facts("", ExportSpec(profile=self.profile, quota=self.quota))
+
     def load(self) -> scenarios.EnvelopeLoad:
         """The words of the load that were given."""
         return scenarios.EnvelopeLoad(self.rw, self.bs, self.iodepth, self.numjobs, self.runtime)
@@ -147,7 +164,8 @@ def envelope(
         overwrite=files.overwrite,
         read_only=options.read_only,
     )
-    asked = replace(asked, probe=not options.no_confirm, repeats_max=options.retries)
+    asked = replace(asked, probe=not options.no_confirm, repeats_max=options.retries, bought=options.bought())
+    asked = replace(asked, patience_ns=options.search_time)
     expressions = output.checks.parsed(scenarios.vocabulary(asked))
     with output.observed(), cluster.machines(*asked.targets.values()) as machines:
         result = scenarios.run(replace(asked, machines=machines), out, quiet=output.quiet)
@@ -182,6 +200,8 @@ class ScenarioRunOptions:
     margin: Ratio | None = None
     """Smallest difference between compared points that matters: 5%. The comparison says "no difference" only if
     the interval of a speedup excludes it. Default: the scenario's, 10%."""
+    search_time: TimeNs | None = None
+    """Start no point that would end after this time, and say which are left out: 2m. Default: measure all."""
 
     def request(self, scenario: str, files: FileOptions, *, keep_data: bool) -> Request:
         """The request of a scenario. Raises ``DialectError`` and ``TargetError``."""
@@ -197,7 +217,8 @@ class ScenarioRunOptions:
             overwrite=files.overwrite,
             keep_data=keep_data,
         )
-        return replace(request.in_rounds(self.runs), margin=self.margin, repeats_max=self.retries)
+        request = replace(request.in_rounds(self.runs), margin=self.margin, repeats_max=self.retries)
+        return replace(request, patience_ns=self.search_time)
 
 
 SCENARIO = ScenarioRunOptions()
@@ -315,6 +336,9 @@ class SearchOptions:
     """Times that a noisy point is measured again."""
     size: SizeBytes = GIB
     """Data set, all files together."""
+    search_time: TimeNs | None = None
+    """Longest time of the search: each point of a queue depth gets a part of it, and max then ends with the bracket
+    that it has. Low rates need long to be precise: 10m. Default: 2m for max; others take --runtime for each point."""
     out: Path = OUT
     """Directory for report.html, result.json and points.csv."""
     files: FileOptions = FILES
@@ -328,13 +352,16 @@ class SearchOptions:
 
     def question(self, target: TargetText) -> searches.Question:
         """The search of a target. Raises ``DialectError`` and ``TargetError``."""
+        effort = Effort(
+            precision=self.precision, repeats_max=self.retries, longest_ns=self.runtime, workers=self.numjobs
+        )
+        if self.search_time is not None:
+            effort = replace(effort, patience_ns=self.search_time).hurried(searches.CLOSED_POINTS)
         return searches.Question(
             target=targets.parse(str(target), create=self.files.create),
             workload=self.words(),
             size_bytes=self.size,
-            effort=Effort(
-                precision=self.precision, repeats_max=self.retries, longest_ns=self.runtime, workers=self.numjobs
-            ),
+            effort=effort,
             iodepth_max=self.iodepth_max,
             overwrite=self.files.overwrite,
         )
@@ -381,7 +408,6 @@ def find_max(
     p95: TimeNs | None = None,
     p99: TimeNs | None = None,
     p999: TimeNs | None = None,
-    search_time: TimeNs = PATIENCE_NS,
     options: SearchOptions = SEARCH,
 ) -> int:
     """Find the highest rate that meets a latency limit. Open loop: latency counts from each request's scheduled time.
@@ -398,15 +424,12 @@ def find_max(
         99th percentile latency limit: 2ms.
     p999
         99.9th percentile latency limit.
-    search_time
-        Longest time of the search; it then ends with the bracket that it has. Low rates need long to be precise: 10m.
     """
     limits = [(percent, ns) for percent, ns in ((50.0, p50), (95.0, p95), (99.0, p99), (99.9, p999)) if ns is not None]
     if len(limits) != 1:
         raise DialectError([Diagnostic("name one latency limit: --p50, --p95, --p99 or --p999, as in --p99 2ms")])
     percent, limit_ns = limits[0]
     question = options.question(target)
-    question = replace(question, effort=replace(question.effort, patience_ns=search_time))
     search = partial(searches.max_search, percent=percent, limit_ns=limit_ns)
     return options.carry_out(question, search, searches.vocabulary(question, "max", percent))
 

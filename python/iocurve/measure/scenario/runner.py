@@ -83,6 +83,15 @@ class Request(msgspec.Struct, frozen=True):
     """Ends turns before the form's number of rounds. Default: none does."""
     margin: float | None = None
     """Smallest difference between compared points that matters. Default: the scenario's."""
+    bought: TargetFacts | None = None
+    """The service level and the quota of a target that does not state them, and the limits that follow."""
+    patience_ns: int | None = None
+    """No point starts that would end after this time, and those left out are named. Default: all are measured."""
+
+    def facts(self, target: Target) -> TargetFacts:
+        """The facts of a target, with what was bought."""
+        stated = {name: getattr(self.bought, name) for name in BOUGHT} if self.bought else {}
+        return targets.facts_of(target).replace(**stated)
 
     def in_rounds(self, rounds: int | None) -> Request:
         """The request with this number of rounds; None leaves that of the form."""
@@ -106,7 +115,15 @@ def carry_out(request: Request, view: View, keep: Keep, earlier: Result | None =
         require_reachable(target, request.machines)
     with opened(request.targets) as found:
         tell_leftovers(found.values(), view)
+        if request.bought is not None:
+            found = {name: replace(one, facts=request.facts(request.targets[name])) for name, one in found.items()}
         return _Run(request, found, earlier).measured(view, keep)
+
+
+NAMED_MAX = 3
+"""Points that are named among those left out."""
+BOUGHT = ("service_level", "quota_bytes", "caps", "next_tib_bytes_per_s", "fitted")
+"""What a profile at a quota states of a target."""
 
 
 @contextmanager
@@ -156,7 +173,7 @@ def _turns_shown(groups: Sequence[CaseGroup]) -> list[str]:
 def started(request: Request, cases: Sequence[Case], tag: str, left_out: int) -> Result:
     """The new result, without points."""
     scenario = request.scenario
-    facts = {name: targets.facts_of(target) for name, target in request.targets.items()}
+    facts = {name: request.facts(target) for name, target in request.targets.items()}
     several = " and ".join(fact.address for fact in facts.values())
     target = next(iter(facts.values())) if len(facts) == 1 else TargetFacts(kind="several", address=several)
     families = {case.family.name: case.family for case in cases}.values()
@@ -215,7 +232,12 @@ class _Run:
         caches = Caches(self.cases, self._plan, campaign.prepare)
         groups = groups_of(cases, self.request.scenario.comparisons, self.request.form)
         campaign.seconds_planned = self._planned_ns(groups) / SECOND_NS
-        for group in groups:
+        began, patience_ns = time.monotonic(), self.request.patience_ns
+        for place, group in enumerate(groups):
+            elapsed_ns = (time.monotonic() - began) * SECOND_NS
+            if patience_ns is not None and place and elapsed_ns + group.measured_ns > patience_ns:
+                self._leave_out(campaign, groups[place:])
+                return
             measurements = [self._measurement(case, group, caches) for case in group.cases]
             if group.rounds > 1:
                 campaign.take_turns(measurements, group.rounds, self.request.enough_turns or every_turn)
@@ -227,6 +249,11 @@ class _Run:
         if self.request.probe and self.request.machines is THIS_MACHINE and not campaign.result.probes:
             seconds = PROBE_SHORT_S if self.request.form_name == "short" else PROBE_LONG_S
             probe(campaign, partial(self._plan_again, {case.name: case for case in cases}), seconds)
+
+    def _leave_out(self, campaign: Campaign, groups: Sequence[CaseGroup]) -> None:
+        names = [case.name for group in groups for case in group.cases]
+        text = f"{option('search_time')} left out {counted(len(names), 'point')}: {', '.join(names[:NAMED_MAX])}"
+        campaign.result = campaign.result.with_note("left_out", text + (" …" if names[NAMED_MAX:] else ""), "info")
 
     def _plan_again(self, cases: Mapping[str, Case], name: str) -> Plan | None:
         """The plan of a point for a probe. A file or device that was named is only read."""
@@ -266,7 +293,7 @@ class _Run:
             before=lambda: preparations.append(caches.prepare(case, plan)),
             after=after,
             plan_again=lambda: _longer(self._plan(case.job), LONGER_MAX if is_short else 1),
-            repeats_max=self.request.repeats_max,
+            repeats_max=0 if self.request.patience_ns else self.request.repeats_max,
             margin=self.request.margin or self.request.scenario.margin,
             turns_chosen=self.request.enough_turns is not None,
             compared=group.compared(case),
