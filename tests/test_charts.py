@@ -205,12 +205,9 @@ def test_repeated_trials_at_a_rate_are_dots_with_one_label_and_no_line() -> None
 # ---- loads side by side
 
 
-def test_rates_are_drawn_over_the_number_of_clients() -> None:
-    points = [
-        load("scale-out", count * 10_000, kind=kind, clients=count)
-        for kind in ("read", "write")
-        for count in (1, 6, 12)
-    ]
+@pytest.mark.parametrize("axes", [[{"kind": "read"}, {"kind": "write"}], [{"read_percent": 100}, {"read_percent": 0}]])
+def test_rates_are_drawn_over_the_number_of_clients(axes: list[dict[str, int | str]]) -> None:
+    points = [load("scale-out", count * 10_000, clients=count, **mix) for mix in axes for count in (1, 6, 12)]
     (figure,) = figures(read(scenario(points)))
     throughput, iops = (
         [row for values in chart["datasets"].values() for row in values if "clients" in row] for chart in figure.charts

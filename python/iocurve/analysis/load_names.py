@@ -168,7 +168,10 @@ COMPARED_AXES = ("nconnect", "target", "clients")
 
 
 def axis_text(axis: str, value: Axis) -> str:
-    """A place on an axis: ``nconnect 8``, ``4 KiB``, ``read``."""
+    """A place on an axis: ``nconnect 8``, ``4 KiB``, ``read``, ``mix 75:25``."""
     if axis == "block_bytes":
         return format_bytes(int(value))
+    if axis == "read_percent":
+        reads = float(value)
+        return {100: "read", 0: "write"}.get(reads, f"mix {reads:g}:{100 - reads:g}")
     return str(value) if axis in ("kind", "order", "target") else f"{axis} {value}"
