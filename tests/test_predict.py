@@ -15,7 +15,7 @@ from bench.limits.simulated import simulated
 from iocurve.cli import main
 from iocurve.engine import plan
 from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
-from iocurve.model.fit import fitted
+from iocurve.model.fit import MeasuredLoad, explaining, fitted
 from iocurve.model.forward import IN_FLIGHT, REQUESTED, Prediction, Service, forward
 from iocurve.result import host
 from iocurve.result.caps import Burst, caps
@@ -230,6 +230,23 @@ def test_the_limits_of_a_target_are_fitted_to_its_points(values: dict[str, int])
         name: pytest.approx(value, rel=0.02) for name, value in values.items()
     }
     assert found.limits.latency.base_ns == pytest.approx(2 * MILLISECOND_NS, rel=0.05)
+
+
+def measured_load(
+    iops: float, kib: int, interval: tuple[float, float] = (0.98, 1.02), reads: float = 1
+) -> MeasuredLoad:
+    rates = {("iops", "any"): iops, ("iops", "read"): iops * reads, ("iops", "write"): iops * (1 - reads)}
+    rates |= {("bytes_per_s", kind): value * kib * KIB for (_, kind), value in rates.items()}
+    waits_s = 16 / iops
+    return MeasuredLoad(rates, 16, kib * KIB, reads, waits_s, interval)
+
+
+def test_a_noisy_point_excludes_no_limit() -> None:
+    at_the_limit = [measured_load(1000, 64), measured_load(1010, 64, reads=0.5), measured_load(8000, 4)]
+    assert [cap.name for cap in explaining([*at_the_limit, measured_load(1120, 64, (0.0, 2.0), reads=0)])] == [
+        "throughput_bytes_per_s"
+    ]
+    assert explaining([*at_the_limit, measured_load(1120, 64, (0.98, 1.02), reads=0)]) == ()
 
 
 def grid_result(limits: Limits, directory: Path, grid: Sequence[tuple[int, int, int]] = GRID) -> Path:

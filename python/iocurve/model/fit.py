@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
+from statistics import median
 
 import msgspec
 
@@ -40,7 +41,7 @@ class Fit(Struct):
     """What the points leave open."""
 
 
-class _Row(msgspec.Struct, frozen=True):
+class MeasuredLoad(msgspec.Struct, frozen=True):
     """A point in a closed loop."""
 
     rates: dict[tuple[str, str], float]
@@ -50,6 +51,13 @@ class _Row(msgspec.Struct, frozen=True):
     reads: float
     """Share of the operations."""
     latency_s: float
+    interval: tuple[float, float]
+    """Bounds of its rates, as parts of them."""
+
+    def is_at(self, quantity: str, kind: str, value: float) -> bool:
+        """True if the rate is a value, or its interval has it."""
+        low, high = (self.rates[quantity, kind] * bound for bound in self.interval)
+        return low <= value * (1 + SAME) and high >= value * (1 - SAME)
 
 
 def fitted(points: Iterable[Point]) -> Fit | None:
@@ -57,7 +65,7 @@ def fitted(points: Iterable[Point]) -> Fit | None:
     rows = [row for point in points if (row := _row(point))]
     if not rows:
         return None
-    found = _explaining(rows)
+    found = explaining(rows)
     idle = [row.latency_s for row in rows if not any(_reaches(row, cap) for cap in found)]
     latency = AddedLatency(base_ns=round(min(idle, default=0.0) * SECOND_NS))
     iops_max = max(row.rates["iops", "any"] for row in rows)
@@ -69,7 +77,7 @@ def fitted(points: Iterable[Point]) -> Fit | None:
     )
 
 
-def _row(point: Point) -> _Row | None:
+def _row(point: Point) -> MeasuredLoad | None:
     """None for a point with a rate, with other operations, or without any."""
     summary = point.summary()
     kinds = {kind: totals for kind, totals in summary.kinds.items() if totals.operations}
@@ -79,16 +87,21 @@ def _row(point: Point) -> _Row | None:
     for kind in ("read", "write"):
         rates["iops", kind] = kinds[kind].iops if kind in kinds else 0.0
         rates["bytes_per_s", kind] = kinds[kind].bytes_per_s if kind in kinds else 0.0
-    return _Row(
+    rate = point.rate_interval()
+    return MeasuredLoad(
         rates=rates,
         in_flight=summary.depth_requested,
         block_bytes=summary.bytes_per_s / summary.iops,
         reads=rates["iops", "read"] / summary.iops,
         latency_s=summary.service.mean_ns / SECOND_NS,
+        interval=(
+            1.0 if rate.low is None else rate.low / rate.value,
+            1.0 if rate.high is None else rate.high / rate.value,
+        ),
     )
 
 
-def _explaining(rows: Sequence[_Row]) -> tuple[Cap, ...]:
+def explaining(rows: Sequence[MeasuredLoad]) -> tuple[Cap, ...]:
     """The fewest limits that leave the fewest waiting points without one; of equals those with the most points."""
     least = min(row.latency_s for row in rows)
     waiting = [row for row in rows if row.latency_s > least * WAITS]
@@ -104,31 +117,33 @@ def _explaining(rows: Sequence[_Row]) -> tuple[Cap, ...]:
     return min(sets, key=cost)
 
 
-def _candidate(rows: Sequence[_Row], cap: Cap) -> Cap | None:
+def _candidate(rows: Sequence[MeasuredLoad], cap: Cap) -> Cap | None:
     """A cap at the most that a point reaches, if loads that differ reach it; a joint one if different mixes do."""
     key = cap.quantity, cap.kind
-    most = max(row.rates[key] for row in rows)
-    near = [row for row in rows if most and row.rates[key] >= most * (1 - SAME)]
-    pairs = combinations(near, 2)
-    if not any(_mixes_differ(*pair) or (cap.kind != "any" and _loads_differ(*pair)) for pair in pairs):
-        return None
-    return cap.replace(value=round(sum(row.rates[key] for row in near) / len(near)))
+    for value in sorted((row.rates[key] for row in rows if row.rates[key]), reverse=True):
+        if any(row.rates[key] * row.interval[0] > value * (1 + SAME) for row in rows):
+            return None
+        near = [row.rates[key] for row in rows if abs(row.rates[key] / value - 1) <= SAME]
+        pairs = combinations([row for row in rows if row.rates[key] in near], 2)
+        if any(_mixes_differ(*pair) or (cap.kind != "any" and _loads_differ(*pair)) for pair in pairs):
+            return cap.replace(value=round(median(near)))
+    return None
 
 
-def _loads_differ(one: _Row, other: _Row) -> bool:
+def _loads_differ(one: MeasuredLoad, other: MeasuredLoad) -> bool:
     ratios = one.in_flight / other.in_flight, one.block_bytes / other.block_bytes
     return any(max(ratio, 1 / ratio) > OTHER for ratio in ratios)
 
 
-def _mixes_differ(one: _Row, other: _Row) -> bool:
+def _mixes_differ(one: MeasuredLoad, other: MeasuredLoad) -> bool:
     return abs(one.reads - other.reads) >= OTHER_MIX
 
 
-def _reaches(row: _Row, cap: Cap) -> bool:
-    return row.rates[cap.quantity, cap.kind] >= cap.value * (1 - SAME)
+def _reaches(row: MeasuredLoad, cap: Cap) -> bool:
+    return row.is_at(cap.quantity, cap.kind, cap.value)
 
 
-def _left_open(rows: Sequence[_Row], found: Sequence[Cap], idle: Sequence[float]) -> Iterator[str]:
+def _left_open(rows: Sequence[MeasuredLoad], found: Sequence[Cap], idle: Sequence[float]) -> Iterator[str]:
     blocks = [row.block_bytes for row in rows]
     quantities = {cap.quantity for cap in found}
     if len(quantities) == 2 and max(blocks) <= OTHER * min(blocks):
