@@ -25,8 +25,9 @@ CHECKOUT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
 LOOP = ("--package=iocurve-engine", "--example=null_loop")
 VOLUME = ("--package=iocurve-volume", "--features=fuzzing", "--bin=serve_calls")
-VOLUME_ROWS = {"volume-read": "read", "volume-write": "write", "volume-getattr": "getattr"}
-"""Calls of 4 KiB (GETATTR: none) of NFSv3 that the volume serves from memory, 32 at a time."""
+VOLUME_ROWS = {f"volume-{kind}": kind for kind in ("read", "write", "getattr", "create", "list", "list-plus")}
+"""Calls of NFSv3 that the volume serves from memory, 32 at a time: READ and WRITE of 4 KiB, CREATE and
+REMOVE by turns, READDIR and READDIRPLUS of 4 KiB out of 1,000 names."""
 TIMEOUT_SECONDS = 1800
 MEMORY = Path("/dev/shm")
 """Directory of the file of the row ``sync``, if it exists: it is in memory, so no disk is involved."""
