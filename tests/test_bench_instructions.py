@@ -18,8 +18,8 @@ CALL_INSTRUCTIONS_MAX = {
     "list": 35_200,
     "list-plus": 37_800,
 }
-"""At most 2 % more than was counted: 1,405, 9,879, 541, 7,526 (the mean of CREATE and REMOVE), 34,506 and 37,045. Lower a limit
-when a change gets well below it."""
+"""At most 2 % more than was counted: 1,405, 9,879, 541, 7,526 (the mean of CREATE and REMOVE), 34,506 and 37,045.
+Lower a limit when a change gets well below it."""
 
 
 # It compiles the program unless `make test` has: half a minute of a processor.
