@@ -90,7 +90,7 @@ def fitted_to(path: Path, points: Sequence[Point]) -> Fit:
 
 
 def fit_text(fit: Fit) -> Iterator[str]:
-    """What a prediction from a result rests on."""
+    """The points that a prediction rests on, and the questions that they leave open."""
     yield f"From {counted(fit.points, 'point')}, of which the fastest has {format_number(fit.iops_max, 4)} IOPS."
     yield from (f"Open: {text}." for text in fit.open)
 

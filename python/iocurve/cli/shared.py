@@ -68,7 +68,7 @@ def prepared(dialect: Dialect, arguments: Sequence[str]) -> ParsedCommand:
 
 
 def _predicted(own: Mapping[str, Sequence[str]], prepare: Callable[[], ParsedCommand]) -> list[str]:
-    """What the service level of ``--profile`` makes of the command line, in a line for each run.
+    """The prediction of the service level of ``--profile``, in a line for each run.
 
     Raises ``DialectError`` for a service level that does not exist; a load that cannot be predicted runs all the same.
     """

@@ -38,7 +38,7 @@ class Fit(Struct):
     iops_max: float
     """The highest rate of a point: above it nothing was measured."""
     open: tuple[str, ...] = ()
-    """What the points leave open."""
+    """Questions that the points leave open."""
 
 
 class MeasuredLoad(msgspec.Struct, frozen=True):
