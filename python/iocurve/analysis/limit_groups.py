@@ -245,7 +245,7 @@ def _for_latency(point: Point, limit: Limit, target: TargetFacts) -> str:
 
 
 def bought_of(result: Result, verdicts: Sequence[Limit | None], twice: Twice | None) -> str:
-    """What was bought, what was reached, what limits it, and the change for twice; empty where nothing was bought."""
+    """The limits that were bought, the rate reached, its limit, and the change for twice; empty without a purchase."""
     target = result.target
     points = [(point, limit) for point, limit in zip(result.points, verdicts, strict=True) if point.summary().iops]
     if target.kind == "embedded_volume" or not (target.service_level and target.quota_bytes and points):

@@ -72,7 +72,7 @@ class Reading(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def bought(self) -> str:
-        """What was bought, reached, limits it, and is needed for twice as much; empty where that was not said."""
+        """The limits that were bought, the rate reached, its limit, and the change for twice; empty without them."""
         return bought_of(self.result, self.verdicts, self.twice)
 
     @cached_property

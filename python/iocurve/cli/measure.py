@@ -116,7 +116,7 @@ class EnvelopeOptions:
     """Start no point that would end after this time, and say which are left out: 1m. Default: measure all."""
 
     def bought(self) -> TargetFacts | None:
-        """What was bought. Raises ``DialectError``."""
+        """The facts of the purchase; None without one. Raises ``DialectError``."""
         if self.profile is None and self.quota is None:
             return None
         if self.profile is None or self.quota is None:

@@ -123,7 +123,7 @@ def carry_out(request: Request, view: View, keep: Keep, earlier: Result | None =
 NAMED_MAX = 3
 """Points that are named among those left out."""
 BOUGHT = ("service_level", "quota_bytes", "caps", "next_tib_bytes_per_s", "fitted")
-"""What a profile at a quota states of a target."""
+"""The facts that a profile states of a target at a quota."""
 
 
 @contextmanager
