@@ -1,6 +1,6 @@
-"""``python -m bench.cluster_head``: CPU time and memory of the head program by the number of load clients.
+"""``python -m bench.cluster_head``: CPU time and memory of the coordinator by the number of agents.
 
-Simulated clients measure one interval a second each, and send them together as load clients do. The group, its
+Simulated clients measure one interval a second each, and send them together as agents do. The group, its
 merging and its live view are those of a run; nothing generates load. CPU time is measured in real time, memory over
 minutes that are fed without a pause. The way of a record through Ray is measured apart (``--ray``): a few actors send
 as many records a second as so many clients would.
@@ -55,7 +55,7 @@ RAY_ACTORS = 5
 
 @dataclass(frozen=True)
 class HeadCost:
-    """The cost of the head program with a number of clients."""
+    """The cost of the coordinator with a number of clients."""
 
     clients: int
     records: int
@@ -221,11 +221,11 @@ class SimulatedClient:
         self._messages = [b"\n".join(lines[first : first + together]) for first in range(0, len(lines), together)]
 
     def introduce(self) -> bytes:
-        """As a load client does."""
+        """As an agent does."""
         return msgspec.json.encode(_introduction())
 
     def clock(self) -> int:
-        """As a load client does."""
+        """As an agent does."""
         return time.time_ns()
 
     def prepare(self, _task: bytes) -> str:
@@ -344,7 +344,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             used = f"{cost.cores:.1%} of a processor, {cost.cpu_us_per_record:,.0f} us a record"
             console.print(f"{clients} records/s through Ray: {used}")
         return 0
-    table = Table(title="The head program, 1 record/s from each client", title_justify="left", box=SIMPLE)
+    table = Table(title="The coordinator, 1 record/s from each client", title_justify="left", box=SIMPLE)
     memory = f"RSS MiB after 1, {(1 + options.minutes) / 2:g} and {options.minutes:g} min"
     for heading in ("clients", "of a processor", "us a record", memory):
         table.add_column(heading, justify="right")

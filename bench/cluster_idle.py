@@ -1,6 +1,6 @@
 """``python -m bench.cluster_idle``: what Ray's daemons cost a machine while no load runs.
 
-Starts a cluster with one load client on this machine, as ``iocurve cluster up`` does, and measures the CPU time of the
+Starts a cluster with one agent on this machine, as ``iocurve cluster up`` does, and measures the CPU time of the
 daemons of the head and of the node, and the gaps of a thread that spins on the processor of the daemons and on another
 one. Rounds without and with the cluster take turns, so that the gaps of everything else on the machine are known.
 """

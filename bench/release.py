@@ -1,7 +1,7 @@
 """The parts of a release that are no build: its checks, and the documents next to wheels and source distribution.
 
 python -m bench.release check            the tree is clean, CHANGELOG.md has the version, no tag has it elsewhere
-python -m bench.release documents DIST   SBOM, licences, lock, man page, completions and checksums into DIST
+python -m bench.release documents DIST   SBOM, licences (in the wheels, too), lock, man page, completions, checksums
 python -m bench.release tag              tags the commit; nothing else does
 """
 
@@ -14,6 +14,8 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -28,6 +30,7 @@ from iocurve.cli.listing import EXIT_STATUS, GROUPS, SUMMARY
 ROOT = Path(__file__).parent.parent
 SHELLS = {"bash": "iocurve.bash", "zsh": "_iocurve", "fish": "iocurve.fish"}
 OPTION = re.compile(r"^\* `(?P<names>[^`]+)`: *(?P<meaning>.*)$", re.MULTILINE)
+LICENCES = "THIRD-PARTY-LICENCES.txt"
 LICENCE_FILES = re.compile(r"(LICEN[CS]E|COPYING|NOTICE|UNLICENSE)", re.IGNORECASE)
 
 
@@ -146,6 +149,22 @@ def licences(linked: list[Crate]) -> str:
     return f"\n\n{'-' * 78}\n\n".join(parts) + "\n"
 
 
+def add_licences(wheel: Path, text: str) -> None:
+    """Adds the licence texts of the crates to a wheel, with its row in RECORD."""
+    with zipfile.ZipFile(wheel) as old:
+        files = {one: old.read(one) for one in old.infolist()}
+    record = next(one for one in files if one.filename.endswith(".dist-info/RECORD"))
+    name = f"{record.filename.removesuffix('RECORD')}licenses/{LICENCES}"
+    digest = urlsafe_b64encode(sha256(text.encode()).digest()).decode().rstrip("=")
+    rows = [row for row in files[record].decode().splitlines() if not row.startswith(name)]
+    files[record] = "\n".join((f"{name},sha256={digest},{len(text.encode())}", *rows, "")).encode()
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as new:
+        for one, content in files.items():
+            if one.filename != name:
+                new.writestr(one, content)
+        new.writestr(name, text)
+
+
 # ---- manual
 
 
@@ -189,7 +208,10 @@ def write_documents(directory: Path) -> None:
     linked = crates()
     document = json.dumps(sbom(linked, git("rev-parse", "--short=12", "HEAD")), indent=1)
     (directory / "iocurve.cdx.json").write_text(document + "\n", encoding="utf-8")
-    (directory / "THIRD-PARTY-LICENCES.txt").write_text(licences(linked), encoding="utf-8")
+    texts = licences(linked)
+    (directory / LICENCES).write_text(texts, encoding="utf-8")
+    for wheel in directory.glob("*.whl"):
+        add_licences(wheel, texts)
     shutil.copy(ROOT / "requirements-user.lock", directory)
     (directory / "iocurve.1").write_text(manual(), encoding="utf-8")
     for shell, name in SHELLS.items():

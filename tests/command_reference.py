@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from cyclopts import App
@@ -31,19 +30,19 @@ SHARED_FROM = 2
 def reference() -> str:
     """All commands by purpose, the options that several take, and the exit statuses."""
     helped = [one for commands in GROUPS.values() for command in commands for one in _helped(command)]
-    counts = Counter(row for one, _ in helped for row in _rows(one) if row.is_option)
-    most: dict[str, Row] = {}
-    for row, count in counts.most_common():
-        if count >= SHARED_FROM:
-            most.setdefault(row.name, row)
-    shared = set(most.values())
+    takers: dict[Row, list[str]] = {}
+    for one, name in helped:
+        for row in _rows(one):
+            takers.setdefault(row, []).append(name.removeprefix("iocurve "))
+    shared = {row: names for row, names in takers.items() if len(names) >= SHARED_FROM}
     parts = [MARKER]
+    first: dict[str, str] = {}
     for title, commands in GROUPS.items():
         parts.append(f"## {title}")
         for command in commands:
             if command.name in REGISTRY or command.prints_help:
                 parts.append(f"### iocurve {command.name}\n\n```text\n{_printed_help(command.name)}\n```")
-            parts += [_help(one, name, shared) for one, name in _helped(command)]
+            parts += [_help(one, name, set(shared), first) for one, name in _helped(command)]
     parts += ["## Shared options", *_shared(shared), "## Exit status", _exit_status()]
     return "\n\n".join(parts) + "\n"
 
@@ -60,8 +59,11 @@ def _helped(command: Command) -> list[tuple[App, str]]:
     return [*own, *((found[one], f"{name} {one}") for one in subcommands)]
 
 
-FIO_DESCRIBES = re.compile(r"^  --(?:out|fail-if|metrics|hosts)[= ].*\n(?: {6,}.*\n)*", re.MULTILINE)
-"""Options that the help of ``iocurve fio`` describes, and the page once."""
+FIO_DESCRIBES = re.compile(
+    r"^  --(?:out|fail-if|metrics|hosts|serve|disk|profile)[= ].*\n(?: {6,}.*\n)*|^\nTo see what .*(?:\n|\Z)",
+    re.MULTILINE,
+)
+"""Options and the sentence on ``explain`` that the help of ``iocurve fio`` has, and the page once."""
 OTHERS_OPTIONS = re.compile(r"(?:^  +\S.*\n)+(?:^\n)?(?=^iocurve adds$)", re.MULTILINE)
 
 
@@ -70,7 +72,7 @@ def _printed_help(command: str) -> str:
     words = [sys.executable, "-m", "iocurve", command, "--help"]
     text = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
     text = OTHERS_OPTIONS.sub("  …\n", text, count=1)
-    return text if command == "fio" else FIO_DESCRIBES.sub("", text)
+    return text if command == "fio" else FIO_DESCRIBES.sub("", text).strip()
 
 
 @dataclass(frozen=True)
@@ -94,8 +96,11 @@ class Row:
         return f"- `{self.names}`: {self.meaning}"
 
 
-def _help(one: App, name: str, shared: Set[Row]) -> str:
-    """Usage, description, arguments and options that other commands lack, and the example."""
+def _help(one: App, name: str, shared: Set[Row], first: dict[str, str]) -> str:
+    """Usage, description, arguments and options that other commands lack, and the example.
+
+    ``first`` has the command that was the first with the same list of shared options.
+    """
     text = one.generate_docs("markdown", recursive=False, usage_name=name)
     usage = present(re.search(r"^iocurve .*$", text, re.MULTILINE))
     description = re.split(r"\n\*\*|\n#", text.partition("```\n")[2].partition("```")[0].strip())[0].strip()
@@ -103,6 +108,8 @@ def _help(one: App, name: str, shared: Set[Row]) -> str:
     line = one.usage.removeprefix("Usage: ") if one.usage else usage[0]
     rows = _rows(one)
     others = ", ".join(_named([row for row in rows if row in shared], shared))
+    other = first.setdefault(others, name)
+    others = others if other == name or len(others) < len(other) else f"as [{other}](#{other.replace(' ', '-')})"
     also = f"[Shared](#shared-options): {others}" if others else ""
     parts = [f"### {name}", f"`{line}`", description, _listed(row for row in rows if row not in shared), also]
     return "\n\n".join(part for part in (*parts, f"Example: `{example[1]}`" if example else "") if part)
@@ -110,18 +117,21 @@ def _help(one: App, name: str, shared: Set[Row]) -> str:
 
 def _named(own: Sequence[Row], shared: Set[Row]) -> Iterator[str]:
     """The shared options of a command: those of a heading together where the command has them all."""
-    headings = {heading: {row for row in shared if _heading(row) == heading} for heading in OPTION_GROUPS}
-    whole = {heading for heading, rows in headings.items() if len(rows) > 1 and rows <= set(own)}
+    headings = {heading: {row.name for row in shared if _heading(row) == heading} for heading in OPTION_GROUPS}
+    whole = {heading for heading, names in headings.items() if len(names) > 1 and names <= {row.name for row in own}}
     yield from (f"`{row.name}`" for row in own if _heading(row) not in whole)
     yield from (f"[{heading}](#{heading.lower().replace(' ', '-')})" for heading in OPTION_GROUPS if heading in whole)
 
 
 def _heading(row: Row) -> str:
+    if not row.is_option:
+        return "Arguments"
     return next((title for title, names in OPTION_GROUPS.items() if row.name[2:] in names.split()), "Others")
 
 
 def _rows(one: App) -> list[Row]:
     text = re.sub(r"\n {2,}(?=\S)", " ", one.generate_docs("markdown", recursive=False))
+    text = re.sub(r" *\*\[default: (?:\(\)|\"\")\]\*", "", text)
     return [Row(row["names"], row["meaning"].strip()) for row in OPTION.finditer(text)]
 
 
@@ -129,16 +139,21 @@ def _listed(rows: Iterable[Row]) -> str:
     return "\n".join(map(str, rows))
 
 
-def _shared(rows: Set[Row]) -> Iterator[str]:
-    """The options that several commands take, by purpose."""
-    for title in (*OPTION_GROUPS, "Others"):
-        if found := [row for row in rows if _heading(row) == title]:
+def _shared(takers: Mapping[Row, Sequence[str]]) -> Iterator[str]:
+    """The arguments and options that several commands take, by purpose."""
+    for title in ("Arguments", *OPTION_GROUPS, "Others"):
+        if found := [row for row in takers if _heading(row) == title]:
             yield f"### {title}"
-            yield _listed(sorted(found, key=lambda row: (row.names, row.meaning)))
+            yield "\n".join(_described(row, takers) for row in sorted(found, key=lambda row: (row.names, row.meaning)))
+
+
+def _described(row: Row, takers: Mapping[Row, Sequence[str]]) -> str:
+    """A row; with its commands where most of those that have the name describe it in other words."""
+    most = max((other for other in takers if other.name == row.name), key=lambda other: len(takers[other]))
+    return str(row) if row == most else f"{row} ({', '.join(takers[row])})"
 
 
 def _exit_status() -> str:
-    """The sentence at the end of ``iocurve --help`` as a table."""
+    """The sentence at the end of ``iocurve --help`` as a list."""
     parts = EXIT_STATUS.removeprefix("Exit status: ").rstrip(".").split("; ")
-    rows = (f"| {status} | {meaning} |" for status, meaning in (part.split(" ", 1) for part in parts))
-    return "\n".join(("| status | meaning |", "| --- | --- |", *rows))
+    return "\n".join(f"- {status}: {meaning}" for status, meaning in (part.split(" ", 1) for part in parts)) + "."

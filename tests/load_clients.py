@@ -1,4 +1,4 @@
-"""Load clients in this process, for tests of a group without a cluster."""
+"""Agents in this process, for tests of a group without a cluster."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from iocurve.measure.records import Introduction
 
 
 class LocalLink(Link):
-    """The way to a load client in this process, which can be made to die and to freeze."""
+    """The way to an agent in this process, which can be made to die and to freeze."""
 
     def __init__(self, name: str, clock_error_ns: int = 0) -> None:
         self._name, self.client = name, LoadClient(clock_error_ns)
         self._threads = ThreadPoolExecutor(8)
         self.records = 0
-        """Records that the head program got."""
+        """Records that the coordinator got."""
         self.calls: Counter[str] = Counter()
         self.dies_after: int | None = None
         self.freezes_after: int | None = None

@@ -202,7 +202,7 @@ def test_loads_run_on_the_clients_of_the_block(monkeypatch: pytest.MonkeyPatch, 
     assert [asked[0].args[0].machines.count, asked[2].args[0].machines.count] == [2, 1]
     program = asked[1].__self__
     assert program.machines.count == 2
-    with pytest.raises(TargetError, match="the load clients are elsewhere"):
+    with pytest.raises(TargetError, match="the agents are elsewhere"):
         programs.measured_on(
             VolumeTarget.of("volume:anf-ultra"),
             "fio",
@@ -238,7 +238,7 @@ def test_two_commands_take_turns() -> None:
     result = iocurve.ab(
         "fio --name=a --ioengine=null --size=64k --rw=read", "fio --name=b --ioengine=null --size=64k --rw=read", runs=3
     )
-    assert [len(point.turns) for point in result.points] == [3, 3]
+    assert [len(point.runs) for point in result.points] == [3, 3]
     assert {one.point for one in iocurve.compare(result).differences} == {"A"}
 
 
@@ -440,7 +440,7 @@ def test_a_point_is_found_by_its_name() -> None:
     assert result.point(point.name) is point
     # The form of the documentation, which type checkers accept.
     assert (
-        f"{point.name}: {point.limit_label}" == f"{point.name}: {point.limit.label if point.limit else 'cannot tell'}"
+        f"{point.name}: {point.limit_label}" == f"{point.name}: {point.limit.label if point.limit else 'inconclusive'}"
     )
     with pytest.raises(ResultError, match="there is no point 'a'; there are '"):
         result.point("a")
@@ -471,7 +471,7 @@ def test_results_and_their_paths_are_compared(tmp_path: Path) -> None:
     found = iocurve.compare(result, tmp_path, margin=0.05)
     assert (found.margin, {one.change_percent for one in found.differences}) == (0.05, {0.0})
     assert {(one["other"], one["change_percent"]) for one in found.to_records()} == {(1, 0.0)}
-    with pytest.raises(ResultError, match="no points took turns; name two results to compare"):
+    with pytest.raises(ResultError, match="no points have interleaved runs; name two results to compare"):
         iocurve.compare(tmp_path)
 
 

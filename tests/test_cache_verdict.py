@@ -59,7 +59,7 @@ def on_files(moved: int | None, values: dict[int, int], *, direct: bool = False)
 
 
 def facts(gain: Interval | None) -> CacheFacts:
-    return CacheFacts(policy="uncached", preparation="unrelated data were read before", gain=gain)
+    return CacheFacts(policy="uncached", preparation="unrelated data were read before", speedup=gain)
 
 
 def test_a_warm_cache_that_answers_everything_is_recognised() -> None:
@@ -162,14 +162,14 @@ def test_a_cache_of_a_server_is_found_by_its_turns() -> None:
     found = of_turns(repeated, [192.0, 192.0, 192.0, 192.0, 190.0, 222.0, 192.0, 190.0])
     assert found.verdict == "cached"
     (evidence,) = found.evidence
-    assert evidence.text == "repeated offsets are faster than fresh ones, in 8 of 8 turns"
+    assert evidence.text == "repeated offsets are faster than fresh ones, in 8 of 8 runs"
     assert found.repeated_iops
     assert found.fresh_iops
     assert (found.repeated_iops.low, found.repeated_iops.high) == (1216.7, 3814.8)
     assert (found.fresh_iops.low, found.fresh_iops.value, found.fresh_iops.high) == (190, 192, 222)
-    assert found.gain
-    assert found.gain.low is not None
-    assert found.gain.low > 4
+    assert found.speedup
+    assert found.speedup.low is not None
+    assert found.speedup.low > 4
 
 
 def test_a_cache_that_fills_while_it_is_looked_for_is_found() -> None:
@@ -185,14 +185,14 @@ def test_equal_turns_do_not_tell() -> None:
 
 def test_one_of_twelve_turns_may_go_wrong() -> None:
     repeated = [300, 280, 290, 40, 310, 300, 250, 270, 300, 290, 280, 310]
-    assert of_turns(repeated, [200.0, 190.0] * 6).evidence[0].text.endswith("in 11 of 12 turns")
+    assert of_turns(repeated, [200.0, 190.0] * 6).evidence[0].text.endswith("in 11 of 12 runs")
     assert of_turns([40, *repeated[1:]], [200.0, 190.0] * 6).verdict == "unclear"
 
 
 def test_turns_without_operations_are_told() -> None:
     found = of_turns([100.0] * 7 + [0.0], [100.0, 130.0] * 4)
     assert found.verdict == "unclear"
-    assert found.evidence[0].text.endswith("fresh ones (1 of 8 turns had no operations)")
+    assert found.evidence[0].text.endswith("fresh ones (1 of 8 runs had no operations)")
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -241,8 +241,8 @@ def test_turns_repeat_the_offsets_that_were_read_and_no_others() -> None:
     found = Caches(cases, planned, server.run).facts(case, plan, "", synthetic.envelope().points[0])
     assert found
     assert found.verdict == "cached"
-    assert found.repeated_turns == pytest.approx([5_000] * CHECK_PAIRS)
-    assert found.fresh_turns == pytest.approx([250] * CHECK_PAIRS)
+    assert found.repeated_runs == pytest.approx([5_000] * CHECK_PAIRS)
+    assert found.fresh_runs == pytest.approx([250] * CHECK_PAIRS)
     assert server.repeats.count(None) == CHECK_PAIRS + 1
 
 

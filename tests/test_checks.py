@@ -113,10 +113,10 @@ def test_a_far_value_is_a_multiple_of_its_bound(depths: Result) -> None:
     assert checked(depths, "p99 > 1us where depth == 16")[0][2].startswith("p99 2.97 ms is 2,972 times 1us (95 %")
 
 
-def test_an_interval_that_spans_the_bound_cannot_tell() -> None:
+def test_an_interval_that_spans_the_bound_is_inconclusive() -> None:
     uneven = synthetic.result([point("reads", 1, 1000, rates=(90, 110, 100, 105, 95) * 8)])
     ((_, verdict, text),) = checked(uneven, "iops < 100.5")
-    assert verdict == "cannot_tell"
+    assert verdict == "inconclusive"
     assert text.startswith("iops 100 IOPS (95 %: ")
     assert re.search(r"\): the interval spans 100\.5; measure for about \d+ min \d+ s more$", text)
     assert checked(uneven, "iops < 80")[0][1] == "passed"
@@ -155,11 +155,11 @@ def test_bounds_belong_to_intervals(relation: str, low: float, high: float, expe
 
 
 def test_the_worst_verdict_counts() -> None:
-    passed, unknown = Check("a", "p", "passed", ""), Check("a", "q", "cannot_tell", "why")
+    passed, unknown = Check("a", "p", "passed", ""), Check("a", "q", "inconclusive", "why")
     assert Checks((passed,)).verdict == "passed"
-    assert Checks((passed, unknown)).verdict == "cannot_tell"
+    assert Checks((passed, unknown)).verdict == "inconclusive"
     assert Checks((passed, unknown, Check("b", "p", "failed", "why"))).verdict == "failed"
-    assert Checks((passed, unknown)).sentence == "2 checks: 1 cannot tell, 1 passed"
+    assert Checks((passed, unknown)).sentence == "2 checks: 1 inconclusive, 1 passed"
 
 
 @pytest.mark.parametrize(("text", "count"), [("950", 950), ("12.8k", 12_800), ("1.05M", 1_050_000), ("2 K", 2000)])
@@ -172,7 +172,7 @@ def some_checks() -> Checks:
         (
             Check("p99 > 2ms", "reads | 1", "failed", 'p99 3 ms is 50 % above 2ms; limited_by is "depth"'),
             Check("p99 > 2ms", "reads | 2", "passed", ""),
-            Check("knee < 32", "", "cannot_tell", "the search did not find the value"),
+            Check("knee < 32", "", "inconclusive", "the search did not find the value"),
             Check("errors > 0", "reads \x01", "passed", ""),
         )
     )
@@ -202,12 +202,12 @@ def test_junit_has_a_suite_for_each_expression() -> None:
 
 def test_markdown_escapes_what_a_table_would_read() -> None:
     text = reports.markdown(some_checks(), "<b>nightly</b>").decode()
-    assert text.startswith("### iocurve: \\<b\\>nightly\\</b\\>\n\n**4 checks: 1 failed, 1 cannot tell, 2 passed**\n")
+    assert text.startswith("### iocurve: \\<b\\>nightly\\</b\\>\n\n**4 checks: 1 failed, 1 inconclusive, 2 passed**\n")
     assert '| `p99 > 2ms` | reads \\| 1 | **failed** | p99 3 ms is 50 % above 2ms; limited_by is "depth" |' in text
     assert text.endswith("\npassed: `errors > 0`\n")
 
 
-def test_the_exit_status_tells_failed_from_cannot_tell(
+def test_the_exit_status_tells_failed_from_inconclusive(
     depths: Result, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     depths.write(tmp_path / "result.json")
@@ -325,7 +325,7 @@ def test_a_latency_with_lower_bounds_fails_or_is_inconclusive_and_never_passes_b
     one = with_kind(point("depth 1", 1, 1000), unfinished=10)
     expressions = ("p99 > 994us", "p99 > 1ms", "p99 > 500us", "max > 2s", "min > 2s", "unfinished > 9")
     found = checked(synthetic.result([one]), *expressions)
-    expected = ["cannot_tell", "passed", "failed", "cannot_tell", "passed", "failed"]
+    expected = ["inconclusive", "passed", "failed", "inconclusive", "passed", "failed"]
     assert [verdict for _, verdict, _ in found] == expected
     sure = checked(synthetic.result([with_kind(one, unfinished=0)]), "max > 2s")
     assert [verdict for _, verdict, _ in sure] == ["passed"]
@@ -344,7 +344,7 @@ def test_a_percentile_of_few_independent_operations_is_bounded_by_the_largest_of
 def test_a_check_of_too_few_operations_says_how_much_longer_to_measure() -> None:
     few = point("depth 1", 1, 1000, rates=(100,) * 20)
     ((_, verdict, text),) = checked(synthetic.result([few]), "p99.9 > 2ms")
-    assert verdict == "cannot_tell"
+    assert verdict == "inconclusive"
     # 3,688 operations have one above their p99.9 with a probability of 97.5 %; 2,000 took 20 s.
     assert text.endswith(
         "2,000 operations are too few for an upper bound of p99.9, which takes 3,688; measure for about 17 s more"

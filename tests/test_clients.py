@@ -1,4 +1,4 @@
-"""Several clients on one machine, each with its own address; limits of each load client and of all together."""
+"""Several clients on one machine, each with its own address; limits of each agent and of all together."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_one_client_of_three_is_limited_by_its_processors() -> None:
     assert each == [unknown, ("client_cpu", OWN_CPU), unknown]
     assert (verdict.code, verdict.short_name, verdict.confidence) == ("client_cpu", "client's CPU", "possible")
     assert verdict.text == f"client 2 of 3 (vm2): {OWN_CPU}"
-    assert verdict.evidence == ("the others: 2 of 3 clients: cannot tell",)
+    assert verdict.evidence == ("the others: 2 of 3 clients: inconclusive",)
     assert verdict.next_step.startswith("iocurve why --confirm")
 
 
@@ -305,7 +305,7 @@ def test_verdicts_and_fairness_are_in_table_report_and_answers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     result = document()
-    limited = "client 2 of 3: client's CPU; 2 of 3 clients: cannot tell"
+    limited = "client 2 of 3: client's CPU; 2 of 3 clients: inconclusive"
     table = clients_table(result)
     out = Console(file=io.StringIO(), width=150, color_system=None)
     assert table is not None

@@ -1,4 +1,4 @@
-"""Load clients on a Ray cluster of loopback addresses: from the command line to the result, and losses."""
+"""Agents on a Ray cluster of loopback addresses: from the command line to the result, and losses."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def cluster(_ray_addresses: None, home: Path) -> Iterator[Any]:
-    """A head and three nodes with a load client each; the last test takes one away."""
+    """A head and three nodes with an agent each; the last test takes one away."""
     from ray.cluster_utils import Cluster
 
     # Ray replaces 127.0.0.1 by the address of the machine.
@@ -202,7 +202,7 @@ def test_the_24_hosts_of_a_published_vdbench_file_run_on_3_nodes(
     assert [len(names) for names in files.values()] == [SEED_HOSTS * SEED_VOLUMES // 3] * 3
     assert {name.split("-")[1] for name in files[1]} == {str(vm) for vm in range(9, 17)}
     assert sum(point.of_client(client).operations for client in range(3)) == point.summary().operations > 0
-    assert (tmp_path / "output/127.0.0.12.html").exists(), "each load client has a host report"
+    assert (tmp_path / "output/127.0.0.12.html").exists(), "each agent has a host report"
 
 
 def test_the_check_lists_clients_and_problems(cluster: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -219,7 +219,7 @@ def test_the_check_lists_clients_and_problems(cluster: Any, tmp_path: Path, caps
 def test_too_few_nodes_and_unknown_nodes_are_named(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "NODES_S", 0)
     with (
-        pytest.raises(RunError, match=r"^load clients are missing: 6 of 9; the cluster has 3\. iocurve cluster check"),
+        pytest.raises(RunError, match=r"^agents are missing: 6 of 9; the cluster has 3\. iocurve cluster check"),
         opened(cluster, 9),
     ):
         pass
@@ -227,7 +227,7 @@ def test_too_few_nodes_and_unknown_nodes_are_named(cluster: Any, monkeypatch: py
         assert group.count == 3
         assert group.cluster_facts().missing == ("6 of 9",)
     with (
-        pytest.raises(PlanError, match=r"no load client 'vm-7'; it has 127\.0\.0\.11"),
+        pytest.raises(PlanError, match=r"no agent 'vm-7'; it has 127\.0\.0\.11"),
         session.opened(cluster.address, None, ["127.0.0.12", "vm-7"]),
     ):
         pass
@@ -272,7 +272,7 @@ def test_a_second_run_is_told_at_once_what_has_the_cluster(cluster: Any, monkeyp
         )
     assert second.returncode == 1
     assert f"the cluster is busy with 'iocurve knee /mnt' (process {os.getpid()} of " in second.stderr
-    assert checked.returncode == 0, "a check needs no load client"
+    assert checked.returncode == 0, "a check needs no agent"
     assert "127.0.0.13" in checked.stdout
 
 

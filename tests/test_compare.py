@@ -113,7 +113,7 @@ def test_an_imported_point_is_matched_by_its_load_in_words() -> None:
     assert [(one.name, partner.name) for one, partner in pairs] == [("x", "a")]
     assert [one.point for one in missing] == ["z"]
     (rate,) = compare(result([imported("x", 8)]), result(own)).of("iops")
-    assert rate.verdict_text == "cannot tell: imported: fio 3.33 states no time series"
+    assert rate.verdict_text == "inconclusive: imported: fio 3.33 states no time series"
 
 
 # ---- differences
@@ -139,21 +139,21 @@ def test_the_same_run_is_no_different() -> None:
 
 def test_the_cpu_time_of_a_single_run_has_no_interval() -> None:
     (cpu,) = compare(result([measured()]), result([measured(seed=2)])).of("cpu_us_per_operation")
-    assert cpu.verdict_text == "cannot tell: measured once"
+    assert cpu.verdict_text == "inconclusive: measured once"
 
 
 def test_a_run_of_few_intervals_has_no_verdict() -> None:
     found = compare(result([measured(intervals=4)]), result([measured(speed=2.0, intervals=4)]))
-    assert {one.verdict for one in found.differences} == {"cannot tell"}
+    assert {one.verdict for one in found.differences} == {"inconclusive"}
     assert found.tested == 0
 
 
 def test_a_disturbed_single_run_has_no_verdict_and_costs_the_others_no_level() -> None:
     base = result([measured("a"), measured("b")])
-    other = result([measured("a", 2.0, 2), measured("b", 2.0, 3).replace(disturbance="other processes used 90 %")])
+    other = result([measured("a", 2.0, 2), measured("b", 2.0, 3).replace(noise="other processes used 90 %")])
     found = compare(base, other)
-    assert [one.verdict for one in found.of("iops")] == ["faster", "cannot tell"]
-    assert found.of("iops")[1].verdict_text == "cannot tell: measured once, and disturbed"
+    assert [one.verdict for one in found.of("iops")] == ["faster", "inconclusive"]
+    assert found.of("iops")[1].verdict_text == "inconclusive: measured once, and noisy"
     assert found.tested == 4
 
 
@@ -186,10 +186,10 @@ def test_reads_and_writes_of_turns_are_compared_by_their_pairs() -> None:
     assert reads.change_percent == pytest.approx(100, abs=5)
     # Results of earlier versions have turns without kinds: their difference has no interval.
     old = [
-        point.replace(turns=tuple(turn.replace(kinds={}) for turn in point.turns)) for point in found.results[0].points
+        point.replace(runs=tuple(turn.replace(kinds={}) for turn in point.runs)) for point in found.results[0].points
     ]
     (reads,) = compare_turns(result(old)).of("read_p50_us")
-    assert (reads.low_percent, reads.high_percent, reads.verdict) == (None, None, "cannot tell")
+    assert (reads.low_percent, reads.high_percent, reads.verdict) == (None, None, "inconclusive")
 
 
 def test_holm_leaves_the_level_of_a_difference_to_the_others() -> None:
@@ -204,7 +204,7 @@ def test_turns_are_compared_by_their_pairs_at_the_corrected_level() -> None:
     found = Turns(rounds=6, deviation=0.02).compared(1.5, seed=1)
     (rate,) = found.of("iops")
     a, b = found.results[0].points
-    pairs = [RatePair(own.iops, base.iops, own.order, base.order) for own, base in zip(b.turns, a.turns, strict=True)]
+    pairs = [RatePair(own.iops, base.iops, own.order, base.order) for own, base in zip(b.runs, a.runs, strict=True)]
     assert rate.verdict == "faster"
     assert rate.speed == rate_ratio(pairs, found.margin, rate.confidence)
     assert {one.name for one in found.differences} == set(NAMES)
@@ -245,13 +245,13 @@ def test_a_difference_that_would_have_shown_shows_in_eight_of_ten() -> None:
 def test_a_rate_with_a_rare_event_says_how_much_longer_to_measure() -> None:
     calm, stalled = measured(intervals=40), with_stall(measured(seed=2, intervals=40), at=20)
     found = compare(result([calm]), result([stalled])).of("iops")[0]
-    assert found.verdict == "cannot tell"
+    assert found.verdict == "inconclusive"
     seconds = math.ceil(40 * 4 * calm.course()[0].length_ns / SECOND_NS)
-    assert found.verdict_text == f"cannot tell: not enough data: at least {seconds} s more"
+    assert found.verdict_text == f"inconclusive: not enough data: at least {seconds} s more"
 
 
 def test_a_result_without_turns_is_not_compared_with_itself() -> None:
-    with pytest.raises(ResultError, match="no points took turns"):
+    with pytest.raises(ResultError, match="no points have interleaved runs"):
         compare_turns(result([measured()]))
 
 
@@ -343,10 +343,10 @@ def test_commands_take_turns_and_are_compared_by_their_pairs(
     found = into_directory(tmp_path, ab.of_commands([f"iocurve {NULL}", NULL], 3, 0.1, 0), quiet=True)
     a, b = found.points
     assert (a.name, b.name, found.points_planned) == ("A", "B", 2)
-    orders = [sorted((one.order, other.order)) for one, other in zip(a.turns, b.turns, strict=True)]
+    orders = [sorted((one.order, other.order)) for one, other in zip(a.runs, b.runs, strict=True)]
     assert orders == [[1, 2], [3, 4], [5, 6]], "which of a round goes first is drawn"
     assert (a.compared_with, a.outcome.state, found.state) == (("A", "B"), "finished", "finished")
-    assert all(turn.p99_ns and turn.cpu_us_per_operation is not None for turn in a.turns)
+    assert all(turn.p99_ns and turn.cpu_us_per_operation is not None for turn in a.runs)
     assert {one.point for one in compare_turns(found).differences} == {"A"}
 
 
@@ -375,11 +375,11 @@ def test_the_noise_between_runs_chooses_their_number() -> None:
     chosen = [
         Turns(None, noise).compared(1.0, seed).results[0].points for noise in (0.003, 0.02, 0.2) for seed in (1, 2)
     ]
-    runs = [len(points[0].turns) for points in chosen]
+    runs = [len(points[0].runs) for points in chosen]
     assert runs[:2] == [5, 5]
     assert all(5 < count < 20 for count in runs[2:4])
     assert runs[4:] == [20, 20]
-    assert all(point.turns_chosen for points in chosen for point in points)
+    assert all(point.runs_chosen for points in chosen for point in points)
     verdicts = {
         speed: [Turns(None, 0.02).compared(speed, seed).of("iops") for seed in range(20)] for speed in (1.0, 1.05)
     }
@@ -390,8 +390,7 @@ def test_the_noise_between_runs_chooses_their_number() -> None:
 def test_intervals_are_wider_where_the_noise_chose_the_number_of_runs() -> None:
     points = list(Turns(5, 0.02).compared(1.0, 1).results[0].points)
     given_, chosen = (
-        compare_turns(result([point.replace(turns_chosen=is_chosen) for point in points]))
-        for is_chosen in (False, True)
+        compare_turns(result([point.replace(runs_chosen=is_chosen) for point in points])) for is_chosen in (False, True)
     )
     for one, other in zip(given_.differences, chosen.differences, strict=True):
         bounds = [bound for each in (other, one) if (bound := each.speed.low)]
@@ -412,15 +411,15 @@ def test_a_row_of_turns_cannot_contradict_itself(rates: list[tuple[float, float]
         )
         turns = [
             replaced(
-                plain_point.turns[0],
-                round=number + 1,
+                plain_point.runs[0],
+                repetition=number + 1,
                 order=2 * number + (member if number % 2 == 0 else 1 - member) + 1,
                 iops=pair[member],
                 mean_ns=1e9 / pair[member],
             )
             for number, pair in enumerate(rates)
         ]
-        points.append(plain_point.replace(turns=tuple(turns), compared_with=("A", "B")))
+        points.append(plain_point.replace(runs=tuple(turns), compared_with=("A", "B")))
     for one in compare_turns(synthetic.result(points)).differences:
         if one.name == "iops":
             assert one.value == pytest.approx(one.base_value * (1 + one.change_percent / 100))

@@ -216,10 +216,23 @@ def test_the_table_keeps_all_columns_at_120() -> None:
     envelope = synthetic.envelope()
     names = ("sequential-64k-read nconnect 8 depth 256", "sequential-64k-write nconnect 8 depth 256")
     points = [point.replace(name=name) for point, name in zip(envelope.points, names, strict=False)]
-    compared = [point.replace(compared_with=names, disturbance="others") for point in points]
+    compared = [point.replace(compared_with=names, noise="others") for point in points]
     out.print(result_table(read(envelope.replace(points=tuple(compared)))))
     header = text(out).splitlines()[0].split()
-    assert header == ["point", "IOPS", "MiB/s", "mean", "p50", "p99", "p99.9", "in", "flight", "limited", "by", "gain"]
+    assert header == [
+        "point",
+        "IOPS",
+        "MiB/s",
+        "mean",
+        "p50",
+        "p99",
+        "p99.9",
+        "in",
+        "flight",
+        "limited",
+        "by",
+        "speedup",
+    ]
 
 
 def test_an_empty_result_has_an_empty_table() -> None:

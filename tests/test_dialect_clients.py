@@ -1,4 +1,4 @@
-"""vdbench's hosts and DiskSpd's command lines on load clients."""
+"""vdbench's hosts and DiskSpd's command lines on agents."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_the_24_hosts_of_the_published_file_are_load_clients_by_their_system(tmp
     assert prepared.needs.cluster == ClusterRequest("auto", systems)
     [group] = next(prepared.plans()).groups
     assert [worker.client for worker in group.workers] == [vm for vm in range(SEED_HOSTS) for _ in range(SEED_VOLUMES)]
-    assert prepared.obstacles == (), "the directories are those of the load clients, not of this machine"
+    assert prepared.obstacles == (), "the directories are those of the agents, not of this machine"
 
 
 def test_a_host_is_its_system_its_label_or_where_it_is_mapped(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_hosts_have_their_share_of_the_files_of_a_shared_fsd(tmp_path: Path, vol
 
 
 def operations_by_client(point: Point) -> dict[int, dict[str, int]]:
-    """Operations of each kind on each load client that did any."""
+    """Operations of each kind on each agent that did any."""
     [group] = point.plan.groups
     done: dict[int, Counter[str]] = {}
     for outcome in point.outcome.workers:

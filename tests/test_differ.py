@@ -56,7 +56,7 @@ def test_equal_commands_differ_in_nothing(tmp_path: Path) -> None:
         ("fio --size=1m --ioengine=null --name=a --name=b", "A has 1 jobs and B 2"),
         ("mdtest -n 10 -d {}", "phases of mdtest cannot be written as a job file"),
         ("vdbench -f {}/two", "runs 2 loads; name one load at a time"),
-        ("ls -l", "no command that can take turns"),
+        ("ls -l", "no command that ab can run"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(second: str, why: str, tmp_path: Path) -> None:

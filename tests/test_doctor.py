@@ -363,10 +363,10 @@ def test_the_smallest_of_values_that_are_as_good_is_the_best() -> None:
             row.replace(setting=present(row.setting).replace(wanted=value)), synthetic.result([]), one
         )
 
-    seen = [("256", 20, "faster"), ("1024", 140, "faster"), ("4096", 145, "faster"), ("15360", 2, "cannot tell")]
+    seen = [("256", 20, "faster"), ("1024", 140, "faster"), ("4096", 145, "faster"), ("15360", 2, "inconclusive")]
     assert gain.BestSetting(row, tuple(gained(*each) for each in seen)).value == "1024"
-    assert gain.BestSetting(row, (gained("256", 9, "cannot tell"),)).value == "128"
-    assert "128 (as it is)" in gain.BestSetting(row, (gained("256", 9, "cannot tell"),)).text
+    assert gain.BestSetting(row, (gained("256", 9, "inconclusive"),)).value == "128"
+    assert "128 (as it is)" in gain.BestSetting(row, (gained("256", 9, "inconclusive"),)).text
 
 
 def test_other_load_does_not_decide_the_exit_status() -> None:

@@ -287,7 +287,7 @@ def test_the_first_sentence_says_what_the_target_sustains_and_the_next_its_limit
 
 
 def test_a_machine_that_others_use_is_no_finding_and_rates_under_it_were_reached() -> None:
-    others = synthetic.envelope().points[0].replace(disturbance="other processes used 48% of the processors")
+    others = synthetic.envelope().points[0].replace(noise="other processes used 48% of the processors")
     first, *more = read(synthetic.result([others])).sentences
     assert first == "It reached 118k IOPS (4 KiB random reads)."
     assert not any("processors" in sentence for sentence in more)

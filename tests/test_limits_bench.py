@@ -68,7 +68,7 @@ def test_the_last_confident_name_counts() -> None:
     assert final_name({**possible, "outcome": "confirmed", "verdict_now": {**possible, "code": "rate"}}) is None
     assert final_name({**likely, "outcome": "refuted"}) is None
     assert final_name({**likely, "outcome": "refuted", "verdict_now": {**likely, "code": "rate"}}) == "rate"
-    assert final_name({**likely, "confidence": "possible", "outcome": "not told"}) is None
+    assert final_name({**likely, "confidence": "possible", "outcome": "inconclusive"}) is None
 
 
 def test_another_name_is_false_unless_it_is_true_of_every_limit() -> None:

@@ -1,4 +1,4 @@
-"""Several load clients run one plan: one start, one outcome, and what becomes of a client that is lost."""
+"""Several agents run one plan: one start, one outcome, and what becomes of a client that is lost."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_a_lost_client_is_named_and_the_others_finish(
     with group_of(links) as group:
         measured = local.measure(replicated(lasting(600 * MILLISECOND_NS), 3), watch, machines=group)
         lost = measured.clients[1]
-        with pytest.raises(RunError, match="load client two was lost before"):
+        with pytest.raises(RunError, match="agent two was lost before"):
             group.start(replicated(null_plan(), 3), "the next")
     assert [client.state for client in measured.clients] == ["finished", "lost", "finished"]
     assert measured.outcome.state == "failed"
@@ -184,7 +184,7 @@ def test_a_lost_client_is_named_and_the_others_finish(
     assert kept.operations == kept.service.count > 0
     assert [str(path) for path in journals(tmp_path)] == [lost.journal]
     why = campaigns.reason(measured.outcome, measured.clients)
-    assert why.startswith("2 of 3 load clients finished: two lost after 300 ms of measuring: ")
+    assert why.startswith("2 of 3 agents finished: two lost after 300 ms of measuring: ")
     assert why.endswith("ActorDiedError" if how == "dies" else " ms") or "silent for" in why
 
 
@@ -207,7 +207,7 @@ def test_a_lost_client_is_told_at_once_and_the_others_continue_or_stop(on_loss: 
         measured = local.measure(plan, watch, 0.01, group)
     others = "2 others go on" if on_loss == "continue" else "2 others stop"
     assert len(told) == 1
-    assert re.match(rf"load client two lost after .* of measuring: ActorDiedError; {others}", told[0])
+    assert re.match(rf"agent two lost after .* of measuring: ActorDiedError; {others}", told[0])
     ended = "finished" if on_loss == "continue" else "interrupted"
     assert [client.state for client in measured.clients] == [ended, "lost", ended]
     assert on_loss == "stop" or after > 8, "the others went on after the line"
@@ -243,14 +243,14 @@ def test_the_local_file_of_a_lost_client_makes_the_result_whole(
     out = tmp_path / "out"
     out.mkdir()
     links = [LocalLink("one"), LocalLink("two")]
-    # The head program loses the client, whose load goes on.
+    # The coordinator loses the client, whose load goes on.
     monkeypatch.setattr(LocalLink, "abandon", lambda _link: None)
     links[1].cut_after = 3
     with group_of(links) as group:
         point = local.measure(replicated(lasting(600 * MILLISECOND_NS), 2), machines=group).point("test", {})
         links[1].ended.wait(60)
     why = campaigns.reason(point.outcome, point.clients)
-    assert why.startswith("1 of 2 load clients finished: two lost after 200 ms of measuring")
+    assert why.startswith("1 of 2 agents finished: two lost after 200 ms of measuring")
     result = campaigns.started("test", "test", TargetFacts(kind="null", address="null"), with_ceiling=False)
     result.with_point(point).ended("failed", why).write(out / "result.json")
     [journal] = journals(tmp_path)
@@ -262,14 +262,14 @@ def test_the_local_file_of_a_lost_client_makes_the_result_whole(
     assert [one.worker for one in again.outcome.workers] == [0, 1]
     assert again.summary().operations == sum(again.of_client(client).operations for client in (0, 1))
     assert again.of_client(0).operations == point.summary().operations
-    with pytest.raises(ResultError, match="the records of load client two are in the result already"):
+    with pytest.raises(ResultError, match="the records of agent two are in the result already"):
         run(["result", "merge", str(out), str(journal)])
     other = out / "other.jsonl"
     other.write_bytes(journal.read_bytes().replace(point.clients[1].run.encode(), b"0" * 16))
     with pytest.raises(ResultError, match="of another run"):
         run(["result", "merge", str(out), str(other)])
     other.write_text("text", encoding="utf-8")
-    with pytest.raises(ResultError, match="is not the local file of a load client"):
+    with pytest.raises(ResultError, match="is not the local file of an agent"):
         run(["result", "merge", str(out), str(other)])
     capsys.readouterr()
 
@@ -301,7 +301,7 @@ def test_the_local_file_of_a_client_that_came_back_is_fetched_and_the_run_is_fin
     assert [client.state for client in result.points[0].clients] == ["finished", "merged"]
     assert journals(tmp_path) == [], "its records are in the result"
     assert asked == ["auto"]
-    with pytest.raises(RunError, match="lacks the records of no load client"):
+    with pytest.raises(RunError, match="lacks the records of no agent"):
         run(["result", "merge", str(tmp_path)])
     capsys.readouterr()
 
@@ -403,11 +403,11 @@ def test_clocks_that_are_not_known_well_enough_are_told() -> None:
     assert list(client_notes(point.replace(clients=known))) == []
     notes = list(client_notes(point.replace(clients=clients)))
     assert [code for code, _ in notes] == ["clock_error", "late_start"]
-    assert notes[0][1].startswith("load client one: its clock is known only to within more than a tenth")
+    assert notes[0][1].startswith("agent one: its clock is known only to within more than a tenth")
 
 
 class LayingOut(LocalLink):
-    """A load client that reports the layout of a list, bytes so far and in all, and runs once all reports were seen."""
+    """An agent that reports the layout of a list, bytes so far and in all, and runs once all reports were seen."""
 
     def __init__(self, name: str, reports: list[tuple[int, int] | None], all_seen: asyncio.Barrier) -> None:
         super().__init__(name)
@@ -477,7 +477,7 @@ def test_the_view_has_the_jobs_of_all_clients(monkeypatch: pytest.MonkeyPatch) -
 
 
 class Waited(LocalLink):
-    """A load client that waited for its server."""
+    """An agent that waited for its server."""
 
     async def stream(self, start_ns: int) -> AsyncIterator[bytes]:
         stall = Stall(
@@ -494,7 +494,7 @@ def test_the_wait_of_a_client_for_its_server_is_told() -> None:
     with group_of([LocalLink("one"), Waited("two")]) as group:
         point = local.measure(replicated(null_plan(), 2), machines=group).point("test", {})
     assert [len(client.stalls) for client in point.clients] == [0, 1]
-    text = "load client two: NFS server 10.0.0.9:2049 did not answer for 40 s under the load (No route to host)"
+    text = "agent two: NFS server 10.0.0.9:2049 did not answer for 40 s under the load (No route to host)"
     assert [one for one in client_notes(point) if one[0] == "server_stalled"] == [("server_stalled", text)]
 
 
@@ -504,7 +504,7 @@ def test_a_client_that_cannot_prepare_is_named_and_none_runs(tmp_path: Path) -> 
     plan = plan_of(worker(planned.NullEngine(), "nothing", end=ENDLESS), absent)
     with (
         group_of([LocalLink("one"), LocalLink("two")]) as group,
-        pytest.raises(TargetError, match=r"^load client two: .*absent"),
+        pytest.raises(TargetError, match=r"^agent two: .*absent"),
     ):
         local.measure(plan, machines=group)
 

@@ -19,7 +19,7 @@ from goldens import cases, rows
 from iocurve.advice import differ as differing
 from iocurve.advice import proof_page
 from iocurve.advice import prove as proofs
-from iocurve.advice.promises import Promised
+from iocurve.advice.slos import Agreement
 from iocurve.cli import machines as cli_machines
 from iocurve.cli import main
 from iocurve.cli.commands import app, run
@@ -136,7 +136,7 @@ def record(monkeypatch: pytest.MonkeyPatch) -> Recorded:
     monkeypatch.setattr(campaigns, "into_directory", sink("into_directory"))
     monkeypatch.setattr(turns, "of_commands", lambda *given, **named: recorded.append(plain((given, named))))
     monkeypatch.setattr(turns, "run_targets", sink("targets"))
-    proved = proofs.Proof(target="there", promised=Promised(title="t", promises=()), tolerance=0.02, judged=())
+    proved = proofs.Proof(target="there", agreement=Agreement(title="t", slos=()), tolerance=0.02, judged=())
     monkeypatch.setattr(proofs, "prove", lambda *given, **named: (sink("prove")(*given, **named), proved))
     monkeypatch.setattr(differing, "measured", lambda *given, **named: (sink("differ")(*given, **named), None))
     monkeypatch.setattr(proof_page, "write", lambda *arguments: recorded.append(plain(arguments[2:])))

@@ -30,7 +30,7 @@ IOPS = limit("volume_iops", "at a limit of about 5,000 IOPS", SILENT, confidence
 def result(*loads: tuple[int, int, str, int], probed: tuple[Probe, ...] = ()) -> Result:
     """Points by IOPS, block size, kind and depth."""
     points = [measured(iops, size, name, depth, 0.0) for iops, size, name, depth in loads]
-    return synthetic.result(points, target=SILENT).replace(probes=probed)
+    return synthetic.result(points, target=SILENT).replace(perturbation_tests=probed)
 
 
 def probe_of(found: Limit, name: str = "4096 read 64", iops: float = 5000) -> Probe:
@@ -59,7 +59,7 @@ def test_a_probe_that_got_another_rate_does_not_count() -> None:
     assert codes(result(*LOADS, probed=(probe_of(IOPS, iops=7000),)))[0] == ("depth", "possible")
 
 
-def test_a_probe_that_cannot_tell_takes_a_guess_back() -> None:
+def test_a_probe_that_is_inconclusive_takes_a_guess_back() -> None:
     unknown = limit("unknown", "the changes do not agree", SILENT, confidence="none")
     matches("measure#probe cannot", codes(result(*LOADS, probed=(probe_of(unknown),))))
 
@@ -92,11 +92,11 @@ def test_a_limit_that_is_not_sure_heads_as_not_known() -> None:
 def test_a_result_without_probes_is_read(tmp_path: Path) -> None:
     whole = result(*LOADS, probed=(probe_of(IOPS),))
     whole.write(tmp_path / "result.json")
-    assert Result.read(tmp_path / "result.json").probes == whole.probes
+    assert Result.read(tmp_path / "result.json").perturbation_tests == whole.perturbation_tests
     text = (tmp_path / "result.json").read_text()
-    before = text[: text.rindex('"probes"')].rstrip().rstrip(",") + "}"
+    before = text[: text.rindex('"perturbation_tests"')].rstrip().rstrip(",") + "}"
     (tmp_path / "before.json").write_text(before)
-    assert Result.read(tmp_path / "before.json").probes == ()
+    assert Result.read(tmp_path / "before.json").perturbation_tests == ()
 
 
 # ---- which loads are probed
@@ -145,9 +145,9 @@ def test_the_fastest_loads_are_repeated_on_the_files_of_the_run(
 
     found = carried_out(request(tmp_path), monkeypatch, diagnose)
     assert (found.state, len(found.points), found.notes) == ("finished", 4, ())
-    assert [one.point for one in found.probes] == ["random-4k-mix 100:0", "random-4k-mix 0:100"]
-    assert all(one.limit == IOPS and one.elapsed_ns for one in found.probes)
-    assert [plan.name for plan in repeated] == [one.point for one in found.probes]
+    assert [one.point for one in found.perturbation_tests] == ["random-4k-mix 100:0", "random-4k-mix 0:100"]
+    assert all(one.limit == IOPS and one.elapsed_ns for one in found.perturbation_tests)
+    assert [plan.name for plan in repeated] == [one.point for one in found.perturbation_tests]
     assert runner.PROBE_LEAST_S <= patiences[1] < patiences[0] <= runner.PROBE_SHORT_S
     assert list(tmp_path.iterdir()) == []
 
@@ -163,7 +163,7 @@ def test_a_file_that_was_there_is_only_read(tmp_path: Path, monkeypatch: pytest.
         return IOPS, run(plan)
 
     found = carried_out(request(path, overwrite=True), monkeypatch, diagnose)
-    assert [one.point for one in found.probes] == ["random-4k-mix 100:0", "sequential-64k-mix 100:0"]
+    assert [one.point for one in found.perturbation_tests] == ["random-4k-mix 100:0", "sequential-64k-mix 100:0"]
     files = [file for plan in repeated for worker in plan.groups[0].workers for file in worker.files]
     assert {(file.path, file.layout, file.keep) for file in files} == {(str(path), "existing", True)}
 
@@ -173,7 +173,7 @@ def test_no_probe_runs_if_none_is_wanted(tmp_path: Path, monkeypatch: pytest.Mon
     def diagnose(*_: object) -> tuple[Limit, Point]:
         raise AssertionError
 
-    assert carried_out(request(tmp_path, probe=False), monkeypatch, diagnose).probes == ()
+    assert carried_out(request(tmp_path, probe=False), monkeypatch, diagnose).perturbation_tests == ()
 
 
 @pytest.mark.slow
@@ -183,6 +183,6 @@ def test_ctrl_c_in_a_probe_keeps_the_result(tmp_path: Path, monkeypatch: pytest.
         return IOPS, run(plan)
 
     found = carried_out(request(tmp_path), monkeypatch, diagnose)
-    assert (found.state, len(found.points), found.probes) == ("finished", 4, ())
+    assert (found.state, len(found.points), found.perturbation_tests) == ("finished", 4, ())
     assert [note.code for note in found.notes] == ["probe_interrupted"]
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""iocurve prove: promises of profiles and contracts, and the verdicts on runs that are played."""
+"""iocurve prove: SLOs of profiles and contracts, and the verdicts on runs that are played."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pytest
 from data import synthetic
 from data.synthetic import VOLUME
 from goldens import cases, data, matches
-from iocurve.advice import promises, proof_page
-from iocurve.advice.promises import Promise, Promised
-from iocurve.advice.prove import JudgedPromise, Proof, ProofRequest, Prover, intervals_held
+from iocurve.advice import proof_page, slos
+from iocurve.advice.prove import JudgedSlo, Proof, ProofRequest, Prover, intervals_held
+from iocurve.advice.slos import Agreement, Slo
 from iocurve.cli import commands
-from iocurve.cli.prove import PromiseOptions
+from iocurve.cli.prove import SloOptions
 from iocurve.foundation.errors import DialectError
 from iocurve.foundation.units import GIB, KIB, MIB, MILLISECOND_NS, SECOND_NS, TIB, format_duration
 from iocurve.result.caps import Burst, Cap
@@ -26,7 +26,7 @@ from iocurve.result.document import Point
 from iocurve.targets import target as targets
 
 CONTRACT = data("advice/contract.toml")
-IOPS = Promise(
+IOPS = Slo(
     name="IOPS",
     measure="iops",
     bound=10_000,
@@ -37,16 +37,16 @@ IOPS = Promise(
 )
 
 
-def contract(text: str = CONTRACT) -> Promised:
-    """The promises of a profile file."""
+def contract(text: str = CONTRACT) -> Agreement:
+    """The SLOs of a profile file."""
     with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
         file.write(text)
         file.flush()
-        return promises.of_profile(file.name, TIB)
+        return slos.of_profile(file.name, TIB)
 
 
 def run(
-    rates: Sequence[float], name: str = "run", depth: int = 32, disturbance: str | None = None, stall_s: int = 0
+    rates: Sequence[float], name: str = "run", depth: int = 32, noise: str | None = None, stall_s: int = 0
 ) -> Point:
     """A point of random reads with the given rate in each second; one read takes ``stall_s``."""
     seconds = len(rates)
@@ -64,11 +64,11 @@ def run(
     plan = synthetic.plan([synthetic.worker_plan(depth=depth, runtime_ns=seconds * SECOND_NS)])
     return Point(
         name=name,
-        family="promise",
+        family="slo",
         axes={"depth": depth},
         plan=plan,
         outcome=synthetic.outcome(made),
-        disturbance=disturbance,
+        noise=noise,
     )
 
 
@@ -79,16 +79,16 @@ def level(rate: float, **more: Any) -> Point:
 
 def judged(
     *runs: Point,
-    promise: Promise = IOPS,
+    slo: Slo = IOPS,
     carries: float = 1e9,
     own_us: float = 10.0,
-    others: Sequence[Promise] = (),
+    others: Sequence[Slo] = (),
     caps: tuple[Cap, ...] = (),
     lasts: list[float] | None = None,
     elsewhere: float | None = 0.0,
     **request: Any,
-) -> JudgedPromise:
-    """The verdict on a promise whose loads give these runs, on a client that carries a rate and has a latency."""
+) -> JudgedSlo:
+    """The verdict on an SLO whose loads give these runs, on a client that carries a rate and has a latency."""
     waiting = list(runs)
 
     class Played:
@@ -104,18 +104,18 @@ def judged(
             return waiting.pop(0)
 
     class PlayedProver(Prover):
-        def _loads_of(self, _: Promise) -> Any:
+        def _loads_of(self, _: Slo) -> Any:
             return Played()
 
-        def _client_has(self, promise: Promise, _: int) -> float:
-            return carries if promise.is_least else own_us
+        def _client_has(self, slo: Slo, _: int) -> float:
+            return carries if slo.is_least else own_us
 
-        def _elsewhere(self, _: Promise, _point: Point) -> float | None:
+        def _elsewhere(self, _: Slo, _point: Point) -> float | None:
             return elsewhere
 
     asked = ProofRequest(
         target=targets.parse("volume:unlimited"),
-        promised=Promised(title="t", promises=(promise, *others)),
+        agreement=Agreement(title="t", slos=(slo, *others)),
         size_bytes=GIB,
         tolerance=0.02,
         burst_s=120.0,
@@ -123,7 +123,7 @@ def judged(
     )
     campaign: Any = SimpleNamespace(result=synthetic.result([*runs]).replace(points=()))
     opened: Any = SimpleNamespace(facts=VOLUME.replace(caps=caps))
-    return PlayedProver(asked, opened, campaign).judge(promise)
+    return PlayedProver(asked, opened, campaign).judge(slo)
 
 
 def test_a_promise_that_is_kept_needs_one_run() -> None:
@@ -133,20 +133,20 @@ def test_a_promise_that_is_kept_needs_one_run() -> None:
 
 
 def test_a_promise_is_broken_after_three_runs_that_agree() -> None:
-    found = judged(level(9_000), level(9_010), level(9_005, disturbance="others had the processors"))
+    found = judged(level(9_000), level(9_010), level(9_005, noise="others had the processors"))
     assert found.verdict == "failed"
-    assert found.why == "90.1 % of the promise, beyond the tolerance of 2 %"
+    assert found.why == "90.1 % of the SLO, beyond the tolerance of 2 %"
 
 
 def test_the_client_is_no_fault_of_the_volume() -> None:
     found = judged(level(9_000), level(9_010), level(9_005), carries=9_100)
-    assert found.verdict == "cannot_tell"
-    assert found.why.endswith("this client carries only 9.1k IOPS of this load")
+    assert found.verdict == "inconclusive"
+    assert found.why.endswith("this client delivers only 9.1k IOPS of this load")
 
 
 def test_a_network_that_is_too_small_is_no_fault_of_the_volume() -> None:
     writes = IOPS.replace(kind="write")
-    small = judged(level(9_000), level(9_000), level(9_000), promise=writes, network_bytes_per_s=30 * MIB)
+    small = judged(level(9_000), level(9_000), level(9_000), slo=writes, network_bytes_per_s=30 * MIB)
     matches("advice#network too small", (small.verdict, small.why.rpartition("; ")[2]))
     assert judged(level(9_000), level(9_000), level(9_000), network_bytes_per_s=30 * MIB).verdict == "failed"
 
@@ -170,23 +170,23 @@ def test_what_only_this_client_lacks_is_no_fault_of_the_volume(
     runs = [level(rate) for rate in (9_000, 9_010, 9_005)]
     found = judged(*runs, elsewhere=elsewhere, network_bytes_per_s=network)
     assert found.verdict == verdict
-    proof = Proof(target="t", promised=Promised(title="t", promises=()), tolerance=0.02, judged=(found,))
-    assert (proof.verdict, "broken" in proof_page.sentence(proof)) == (verdict, verdict == "failed")
-    assert ("Broken" in proof_page.finding(proof), "this client" in proof_page.finding(proof)) == (
+    proof = Proof(target="t", agreement=Agreement(title="t", slos=()), tolerance=0.02, judged=(found,))
+    assert (proof.verdict, "missed" in proof_page.sentence(proof)) == (verdict, verdict == "failed")
+    assert ("Missed" in proof_page.finding(proof), "this client" in proof_page.finding(proof)) == (
         verdict == "failed", verdict == "not_delivered",
     )  # fmt: skip
 
 
 def test_disturbed_runs_that_do_not_agree_tell_nothing() -> None:
-    runs = [level(rate, disturbance="others had the processors") for rate in (8_000, 8_200, 8_500)]
+    runs = [level(rate, noise="others had the processors") for rate in (8_000, 8_200, 8_500)]
     found = judged(*runs)
-    assert found.verdict == "cannot_tell"
+    assert found.verdict == "inconclusive"
     assert found.why.endswith("others disturbed it: others had the processors")
 
 
 def test_a_load_that_still_grows_tells_nothing() -> None:
     found = judged(level(3_000), level(6_000, depth=128), level(9_000, depth=512))
-    assert found.verdict == "cannot_tell"
+    assert found.verdict == "inconclusive"
     assert "still grows with the queue depth" in found.why
 
 
@@ -197,75 +197,75 @@ def test_a_deeper_load_may_keep_the_promise() -> None:
 
 def test_a_noisy_run_spans_the_bound() -> None:
     noisy = [run([9_800 * (1 + 0.1 * (-1) ** (second // 2)) for second in range(12)]) for _ in range(3)]
-    assert judged(*noisy).verdict == "cannot_tell"
+    assert judged(*noisy).verdict == "inconclusive"
 
 
 def test_a_latency() -> None:
-    promise = IOPS.replace(measure="mean", bound=1_000.0, depth=1)
-    assert judged(level(1_000), promise=promise).verdict == "passed"
-    strict = promise.replace(bound=100.0)
-    found = judged(level(1_000), level(1_000), level(1_000), promise=strict)
+    slo = IOPS.replace(measure="mean", bound=1_000.0, depth=1)
+    assert judged(level(1_000), slo=slo).verdict == "passed"
+    strict = slo.replace(bound=100.0)
+    found = judged(level(1_000), level(1_000), level(1_000), slo=strict)
     assert found.verdict == "failed"
-    slow_client = judged(level(1_000), level(1_000), level(1_000), promise=strict, own_us=95.0)
-    assert slow_client.verdict == "cannot_tell"
+    slow_client = judged(level(1_000), level(1_000), level(1_000), slo=strict, own_us=95.0)
+    assert slow_client.verdict == "inconclusive"
     assert slow_client.why.endswith("; this client alone takes 95 µs")
 
 
 @cases("advice/a_burst_and_its_length")
 def test_a_burst_and_its_length(seconds: int, rate: str, length: str, value: float) -> None:
-    found = {one.measure: one for one in contract().promises if "burst" in one.measure}
+    found = {one.measure: one for one in contract().slos if "burst" in one.measure}
     assert (found["burst_iops"].bound, found["burst_s"].bound) == (6_000, 6)
     longer = found["burst_s"].replace(bound=10.0)
     played = run([6_000.0 + second % 2 for second in range(seconds)] + [2_000.0] * (12 - seconds))
-    assert judged(played, promise=found["burst_iops"], others=[longer]).verdict == rate
-    last = judged(played, promise=longer)
+    assert judged(played, slo=found["burst_iops"], others=[longer]).verdict == rate
+    last = judged(played, slo=longer)
     assert (last.verdict, last.value) == (length, value)
 
 
 def test_a_burst_that_is_measured_too_short_cannot_be_told() -> None:
-    promise = next(one for one in contract().promises if one.measure == "burst_s")
-    found = judged(run([6_000.0] * 10), promise=promise.replace(bound=1800.0))
-    assert (found.verdict, found.why) == ("cannot_tell", "it held to the end, for 10 s; --burst-time 1800s decides it")
+    slo = next(one for one in contract().slos if one.measure == "burst_s")
+    found = judged(run([6_000.0] * 10), slo=slo.replace(bound=1800.0))
+    assert (found.verdict, found.why) == ("inconclusive", "it held to the end, for 10 s; --burst-time 1800s decides it")
 
 
 P99 = IOPS.replace(name="p99", measure="p99", bound=2_000.0, depth=4)
 
 
 def test_a_run_that_breaks_the_promise_is_not_repeated_away() -> None:
-    kept = judged(level(10_000), promise=P99)
+    kept = judged(level(10_000), slo=P99)
     assert (kept.verdict, kept.worst_text) == ("passed", "1 run, longest operation 2.8 ms")
-    for promise in (P99, IOPS):
-        slow = 5_000 if promise is IOPS else 10_000
-        found = judged(level(slow, stall_s=3), level(10_000), promise=promise)
-        assert (found.verdict, len(found.points)) == ("cannot_tell", 2)
+    for slo in (P99, IOPS):
+        slow = 5_000 if slo is IOPS else 10_000
+        found = judged(level(slow, stall_s=3), level(10_000), slo=slo)
+        assert (found.verdict, len(found.points)) == ("inconclusive", 2)
         assert "the target stalled for 3 s" in found.why
         assert found.worst_text.endswith("is the worst of 2 runs, longest operation 3 s (a stall)")
 
 
 def test_a_run_that_others_disturbed_may_be_repeated_and_is_shown() -> None:
-    slow = level(10_000).replace(disturbance="other processes used 40% of the processors")
+    slow = level(10_000).replace(noise="other processes used 40% of the processors")
     kind = slow.outcome.workers[0].operations["read"]
     late = kind.replace(service=synthetic.kind({400_000: 100_000, 90_000_000: 5_000}, 4 * KIB).service)
     (worker,) = slow.outcome.workers
     slow = slow.replace(outcome=synthetic.outcome(worker.replace(operations={"read": late})))
-    found = judged(slow, level(10_000), promise=P99)
+    found = judged(slow, level(10_000), slo=P99)
     assert (found.verdict, found.worst_text) == (
         "passed", "90 ms is the worst of 2 runs, longest operation 90 ms"
     )  # fmt: skip
-    quiet = judged(slow.replace(disturbance=None), level(10_000), promise=P99)
-    assert (quiet.verdict, quiet.why) == ("cannot_tell", "64.1 % of the promise; another run had 90 ms")
+    quiet = judged(slow.replace(noise=None), level(10_000), slo=P99)
+    assert (quiet.verdict, quiet.why) == ("inconclusive", "64.1 % of the SLO; another run had 90 ms")
 
 
 def test_throughput_that_bursts_is_not_proven_by_a_burst() -> None:
-    bursting, steady = (promises.of_profile(name, TIB).promises for name in ("ebs-st1", "ebs-gp3"))
+    bursting, steady = (slos.of_profile(name, TIB).slos for name in ("ebs-st1", "ebs-gp3"))
     found = [{one.knows_bursts for one in each if one.measure == "mib_per_s"} for each in (bursting, steady)]
     assert found == [{False}, {True}]
 
 
 def test_a_burst_hides_the_baseline() -> None:
-    burst = next(one for one in contract().promises if one.measure == "burst_iops")
+    burst = next(one for one in contract().slos if one.measure == "burst_iops")
     found = judged(level(30_000), others=[burst])
-    assert found.verdict == "cannot_tell"
+    assert found.verdict == "inconclusive"
     assert "a burst hides the baseline" in found.why
 
 
@@ -278,15 +278,15 @@ CONTRACT_IOPS = IOPS.replace(bound=1_500.0, knows_bursts=False)
 
 
 def test_a_contract_that_a_burst_could_keep_only_holds_for_the_time_that_was_seen() -> None:
-    found = judged(run(bursting(60, 6)), promise=CONTRACT_IOPS)
-    assert found.verdict == "cannot_tell"
+    found = judged(run(bursting(60, 6)), slo=CONTRACT_IOPS)
+    assert found.verdict == "inconclusive"
     assert "holds for at least 6 s: a longer burst would look the same; --sustained 60m outlasts one" in found.why
 
 
 @pytest.mark.parametrize("credits_s", [60, 600, 3_600])
 def test_a_sustained_promise_is_proven_over_the_credits(credits_s: int) -> None:
     short, long = run(bursting(credits_s, 6)), run(bursting(credits_s, 2 * credits_s), "long")
-    found = judged(short, long, promise=CONTRACT_IOPS, sustained_s=2.0 * credits_s)
+    found = judged(short, long, slo=CONTRACT_IOPS, sustained_s=2.0 * credits_s)
     assert (found.verdict, found.value, found.points) == ("failed", 1_000.0, ("run", "long"))
     assert f"it held for {format_duration(credits_s * SECOND_NS)} only, a burst" in found.why
 
@@ -294,35 +294,35 @@ def test_a_sustained_promise_is_proven_over_the_credits(credits_s: int) -> None:
 @pytest.mark.parametrize("credits_s", [60, 600, 3_600])
 def test_a_kind_that_is_known_to_burst_is_measured_beyond_its_credits(credits_s: int) -> None:
     """Without --sustained: the service level next to the contract, or the target, states how long it bursts."""
-    burst = next(one for one in contract().promises if one.measure == "burst_s").replace(bound=float(credits_s))
+    burst = next(one for one in contract().slos if one.measure == "burst_s").replace(bound=float(credits_s))
     lasts: list[float] = []
     short, long = run(bursting(credits_s, 6)), run(bursting(credits_s, 2 * credits_s), "long")
-    found = judged(short, long, promise=CONTRACT_IOPS, others=[burst], lasts=lasts)
+    found = judged(short, long, slo=CONTRACT_IOPS, others=[burst], lasts=lasts)
     assert (found.verdict, found.value, lasts) == ("failed", 1_000.0, [1.75 * credits_s])
     stated = Cap(scope="volume", quantity="iops", value=1_000, burst=Burst(value=3_000, credits=2_000 * credits_s))
-    found = judged(short, long, promise=CONTRACT_IOPS, caps=(stated,), lasts=lasts)
+    found = judged(short, long, slo=CONTRACT_IOPS, caps=(stated,), lasts=lasts)
     assert (found.verdict, lasts[1]) == ("failed", 1.75 * credits_s)
-    never = judged(short, promise=CONTRACT_IOPS, others=[burst], sustained_s=0.0)
+    never = judged(short, slo=CONTRACT_IOPS, others=[burst], sustained_s=0.0)
     assert "holds for at least 6 s" in never.why
 
 
 def test_a_rate_that_is_sustained_passes() -> None:
-    found = judged(run([1_600.0] * 6), run([1_600.0] * 90, "long"), promise=CONTRACT_IOPS, sustained_s=90.0)
+    found = judged(run([1_600.0] * 6), run([1_600.0] * 90, "long"), slo=CONTRACT_IOPS, sustained_s=90.0)
     assert found.verdict == "passed"
     assert found.why.endswith("after 1 min; a burst of up to that length would have ended")
-    short = judged(run([1_600.0] * 6), run([1_600.0] * 9, "long"), promise=CONTRACT_IOPS, sustained_s=9.0)
-    assert (short.verdict, short.why) == ("cannot_tell", "--sustained is too short for a verdict")
+    short = judged(run([1_600.0] * 6), run([1_600.0] * 9, "long"), slo=CONTRACT_IOPS, sustained_s=9.0)
+    assert (short.verdict, short.why) == ("inconclusive", "--sustained is too short for a verdict")
 
 
 def test_a_baseline_is_seen_once_the_credits_are_spent() -> None:
     """1,200 IOPS against a baseline of 1,000: 200 a second are beyond it, of 2,000 x 6 credits."""
-    bursts = [one for one in contract().promises if "burst" in one.measure]
+    bursts = [one for one in contract().slos if "burst" in one.measure]
     bursts = [one.replace(burst_iops=3_000.0, baseline_iops=1_000.0, bound=6.0) for one in bursts]
-    promise = IOPS.replace(bound=1_000.0)
-    hidden = judged(run([1_200.0] * 6), promise=promise, others=bursts)
-    assert (hidden.verdict, "a burst hides the baseline" in hidden.why) == ("cannot_tell", True)
+    slo = IOPS.replace(bound=1_000.0)
+    hidden = judged(run([1_200.0] * 6), slo=slo, others=bursts)
+    assert (hidden.verdict, "a burst hides the baseline" in hidden.why) == ("inconclusive", True)
     long = run([1_200.0] * 90, "long")
-    assert judged(run([1_200.0] * 6), long, promise=promise, others=bursts, sustained_s=90.0).verdict == "passed"
+    assert judged(run([1_200.0] * 6), long, slo=slo, others=bursts, sustained_s=90.0).verdict == "passed"
 
 
 def test_a_few_slow_intervals_end_no_burst() -> None:
@@ -332,47 +332,47 @@ def test_a_few_slow_intervals_end_no_burst() -> None:
 
 
 def test_the_promises_of_a_service_level() -> None:
-    found = promises.of_profile("anf-premium", 2 * TIB)
-    assert [(one.name, one.bound) for one in found.promises] == [
+    found = slos.of_profile("anf-premium", 2 * TIB)
+    assert [(one.name, one.bound) for one in found.slos] == [
         (f"throughput, {kind}s of {block} KiB", 128.0) for kind in ("read", "write") for block in (64, 256)
     ]
-    assert {one.source for one in found.promises} == {"azure-netapp-files-service-levels, 2025"}
+    assert {one.source for one in found.slos} == {"azure-netapp-files-service-levels, 2025"}
     assert "iops_read is fitted to results, not published" in found.not_judged
-    share = promises.of_profile("azure-files-v1", TIB)
-    bounds = {one.name: one.bound for one in share.promises}
+    share = slos.of_profile("azure-files-v1", TIB)
+    bounds = {one.name: one.bound for one in share.slos}
     assert bounds["IOPS, random reads of 4 KiB"] == 4_024
     matches(
-        "advice#promises service",
+        "advice#slos service",
         (bounds["burst, IOPS, random reads of 4 KiB"], bounds["burst, length, random reads of 4 KiB"]),
     )
-    matches("advice#promises service level", share.not_judged[-1])
+    matches("advice#slos service level", share.not_judged[-1])
 
 
 def test_the_promises_of_a_contract() -> None:
-    options = PromiseOptions(throughput=64 * MIB, iops=1_000, p99=2 * MILLISECOND_NS, kinds=("read",), source="Annex B")
-    found = options.promised()
-    matches("advice#promises contract", [one.bound_text for one in found.promises])
-    assert {one.kind for one in found.promises} == {"read"}
-    with pytest.raises(DialectError, match="nothing is promised"):
-        PromiseOptions().promised()
+    options = SloOptions(throughput=64 * MIB, iops=1_000, p99=2 * MILLISECOND_NS, kinds=("read",), source="Annex B")
+    found = options.stated()
+    matches("advice#slos contract", [one.bound_text for one in found.slos])
+    assert {one.kind for one in found.slos} == {"read"}
+    with pytest.raises(DialectError, match="no SLO"):
+        SloOptions().stated()
     with pytest.raises(DialectError, match="add --quota"):
-        PromiseOptions(profile="anf-premium").promised()
+        SloOptions(profile="anf-premium").stated()
 
 
 def test_a_limit_that_another_one_hides_is_not_judged() -> None:
     text = CONTRACT.replace("base = 2000", "base = 100").replace("[burst_iops]\nbase = 6000", "[burst_iops]\nbase = 90")
     found = contract(text)
-    assert {one.measure for one in found.promises} == {"iops"}
+    assert {one.measure for one in found.slos} == {"iops"}
     assert "throughput in reads of 64 KiB: the IOPS limit is reached first in such blocks" in found.not_judged
 
 
 def test_the_page_for_the_supplier() -> None:
     kept, broken = judged(level(10_000)), judged(level(9_000), level(9_000), level(9_000))
-    proof = Proof(target="nfs://10.0.0.4/vol", promised=Promised(title="Annex B", promises=(IOPS,)), tolerance=0.02,
+    proof = Proof(target="nfs://10.0.0.4/vol", agreement=Agreement(title="Annex B", slos=(IOPS,)), tolerance=0.02,
                   judged=(kept, broken))  # fmt: skip
-    assert (proof.verdict, proof_page.sentence(proof)) == ("failed", "2 promises: 1 kept, 1 broken")
+    assert (proof.verdict, proof_page.sentence(proof)) == ("failed", "2 SLOs: 1 met, 1 missed")
     page = proof_page.page(proof, synthetic.result([level(10_000)]), GIB)
-    assert "promised: <code>Annex B</code>" in page
+    assert "agreed: <code>Annex B</code>" in page
     assert f'<div class="finding"><p>{proof_page.finding(proof)}' in page
     matches("report#finding of a proof", proof_page.finding(proof))
     assert "9k IOPS is the worst of 3 runs, longest operation 2.8 ms" in page
@@ -386,6 +386,6 @@ def test_a_proof_on_the_embedded_volume(tmp_path: Path, capsys: pytest.CaptureFi
     words = ["--throughput", "1MiB/s", "--kinds", "read", "--size", "8MiB", "--out", str(tmp_path / "out"), "--json"]
     assert commands.run(["prove", "volume:unlimited", *words]) == 5
     proved = json.loads(capsys.readouterr().out)
-    assert proved["verdict"] == "cannot_tell"
-    assert all("of the promise, holds for at least" in one["why"] for one in proved["judged"])
+    assert proved["verdict"] == "inconclusive"
+    assert all("of the SLO, holds for at least" in one["why"] for one in proved["judged"])
     assert {path.name for path in (tmp_path / "out").iterdir()} >= {"proof.html", "result.json", "report.html"}

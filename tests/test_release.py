@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 import tomllib
+import zipfile
+from base64 import urlsafe_b64encode
+from hashlib import sha256
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +50,22 @@ def test_the_sbom_and_the_licences_have_each_linked_crate() -> None:
     }
     text = release.licences(linked)
     assert [crate.name for crate in linked if crate.checksum and f"{crate.name} {crate.version} (" not in text] == []
+
+
+def test_a_wheel_gets_the_licences_of_its_crates_and_is_whole(tmp_path: Path) -> None:
+    wheel = tmp_path / "iocurve.whl"
+    with zipfile.ZipFile(wheel, "w") as file:
+        file.writestr("iocurve/_native.abi3.so", "x")
+        file.writestr("iocurve-1.dist-info/RECORD", "iocurve/_native.abi3.so,,\n")
+    for text in ("MIT", "MIT and Apache"):
+        release.add_licences(wheel, text)
+    with zipfile.ZipFile(wheel) as file:
+        name = "iocurve-1.dist-info/licenses/THIRD-PARTY-LICENCES.txt"
+        assert file.namelist() == ["iocurve/_native.abi3.so", "iocurve-1.dist-info/RECORD", name]
+        assert file.read(name) == b"MIT and Apache"
+        digest = urlsafe_b64encode(sha256(b"MIT and Apache").digest()).decode().rstrip("=")
+        rows = file.read("iocurve-1.dist-info/RECORD").decode().splitlines()
+        assert rows == [f"{name},sha256={digest},14", "iocurve/_native.abi3.so,,"]
 
 
 def test_the_man_page_has_each_command_and_option() -> None:

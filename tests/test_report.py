@@ -49,7 +49,7 @@ def test_the_tables_have_the_exact_figures() -> None:
     matches("report#tables exact", (throughput.rows[0][0], throughput.rows[0][4], throughput.rows[0][-1]))
     assert len(depth.rows) == 16
     assert depth.rows[2][:3] == ("nconnect 1", "4", "66,943")
-    assert sides.rows[7][:4] == ("128", "70,000", "131,072", "1.87 ×, cannot tell: measured once")
+    assert sides.rows[7][:4] == ("128", "70,000", "131,072", "1.87 ×, inconclusive: measured once")
 
 
 def test_each_chart_draws_every_point() -> None:

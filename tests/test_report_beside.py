@@ -180,7 +180,7 @@ def test_families_are_compared_where_both_were_measured() -> None:
     compared = FamilyComparison(title="With caching and without", families=("mix", "cached"))
     result = scenario([*MIX, *cached], {"mix": "Without", "cached": "With"}, compared)
     figure = next(one for one in figures(read(result)) if one.title == "With caching and without")
-    assert figure.table.rows == (("100:0", "100,000", "130,000", "1.30 ×, cannot tell: measured once"),)
+    assert figure.table.rows == (("100:0", "100,000", "130,000", "1.30 ×, inconclusive: measured once"),)
 
 
 @pytest.mark.slow
@@ -232,7 +232,7 @@ def test_each_load_is_green_yellow_or_red_by_its_measured_gain() -> None:
 
 def test_advice_has_no_colour_without_an_interval() -> None:
     (family,) = read(advised(takes_turns=False)).families
-    assert {cell.verdict for cell in advice_cells(gains.pairs(family.members))} == {"cannot tell"}
+    assert {cell.verdict for cell in advice_cells(gains.pairs(family.members))} == {"inconclusive"}
 
 
 def test_advice_is_a_coloured_table_and_one_sentence() -> None:
@@ -328,7 +328,7 @@ def test_rates_are_drawn_by_their_part_of_the_highest() -> None:
 def looked_at(policy: str, verdict: str, low: float) -> Result:
     gain = Interval(value=0.17, low=low, high=0.22)
     facts = CacheFacts.from_builtins(
-        {"policy": policy, "preparation": "it was read once", "gain": gain, "verdict": verdict}
+        {"policy": policy, "preparation": "it was read once", "speedup": gain, "verdict": verdict}
     )
     return scenario([MIX[0].replace(cache=facts)], {"mix": "Mix"})
 

@@ -18,7 +18,7 @@ from iocurve.engine.plan import FileOpen, Plan, Rate, SyncEngine
 from iocurve.foundation.errors import ResultError
 from iocurve.foundation.units import SECOND_NS
 from iocurve.result.caps import Burst, caps
-from iocurve.result.document import Point, Result
+from iocurve.result.document import EARLIER_FIELDS, CacheFacts, Limit, Point, Probe, Result
 from iocurve.result.summary import merge_latencies, summarise
 
 BLOCK = 4096
@@ -259,7 +259,7 @@ def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
     written = synthetic.envelope()
     written.write(path)
     assert Result.read(path) == written
-    assert json.loads(path.read_text())["schema_version"] == 4
+    assert json.loads(path.read_text())["schema_version"] == 5
     assert [entry.name for entry in tmp_path.iterdir()] == ["result.json"]
 
 
@@ -277,7 +277,7 @@ def test_a_document_of_version_2_is_read(tmp_path: Path) -> None:
     target = synthetic.VOLUME.replace(caps=caps(burst, Burst(value=3000, credits=9)), servers=2, service_ns=7)
     envelope = synthetic.envelope().replace(target=target)
     envelope.write(path)
-    text = path.read_text().replace('"jobnum":', '"clone":').replace('"schema_version": 4', '"schema_version": 2')
+    text = path.read_text().replace('"jobnum":', '"clone":').replace('"schema_version": 5', '"schema_version": 2')
     assert '"clone": 0' in text
     document = json.loads(text)
     facts = document["target"]
@@ -288,6 +288,31 @@ def test_a_document_of_version_2_is_read(tmp_path: Path) -> None:
     facts["further"] |= {"servers": 2, "service_ns": 7, "latency_mean_ns": None}
     path.write_text(json.dumps(document))
     assert Result.read(path) == envelope
+
+
+def test_names_of_version_4_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    limit = Limit(code="unknown", short_name="inconclusive", text="nothing shows it", confidence="none")
+    whole = synthetic.envelope()
+    first, second = synthetic.in_turns(whole.points[:2])
+    runs = tuple(run.replace(retries=1, noise="others") for run in first.runs)
+    noisy = first.replace(runs=runs, discarded=runs[:1], retries=2, noise="others", limit=limit)
+    noisy = noisy.replace(
+        cache=CacheFacts(policy="uncached", fresh_runs=(1.0,), repeated_runs=(2.0,)), runs_chosen=True
+    )
+    tests = (Probe(point="a", limit=limit, iops=1.0, elapsed_ns=1),)
+    whole = whole.replace(points=(noisy, second), perturbation_tests=tests)
+    whole.write(path)
+    text = (
+        path.read_text()
+        .replace('"schema_version": 5', '"schema_version": 4')
+        .replace('"inconclusive"', '"cannot tell"')
+    )
+    for earlier, name in EARLIER_FIELDS.items():
+        assert f'"{name}": ' in text, name
+        text = text.replace(f'"{name}": ', f'"{earlier}": ')
+    path.write_text(text)
+    assert Result.read(path) == whole
 
 
 def test_a_full_disk_leaves_the_old_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from iocurve.machine.mounts import DeviceMeter
 from iocurve.machine.processes import servers_of
 from iocurve.result import host
 from iocurve.result.document import MachineUse, ProcessorUse
-from iocurve.result.stalls import disturbance
+from iocurve.result.stalls import noise
 
 MOUNTINFO = text_of("kernel/mountinfo.txt")
 
@@ -124,7 +124,7 @@ def test_a_server_that_cannot_be_found_is_not_told_from_others(tmp_path: Path, p
     meter = host.MachineMeter(servers=None)
     use = meter.added(MachineUse(busy_share=1.0, cpus=2, steal_share=0.0))
     assert (use.target_share, use.others_share) == (None, None)
-    assert disturbance(use, SECOND_NS) is None
+    assert noise(use, SECOND_NS) is None
 
 
 def test_a_target_elsewhere_has_no_server_here(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def drawn(draw: st.DrawFn) -> Series:
     kept = [one.replace(intervals=joined(one.intervals, singly)) for one in workers]
     found = outcome(*workers)
     if draw(st.booleans()):
-        # Two load clients: the intervals of groups are merged from theirs.
+        # Two agents: the intervals of groups are merged from theirs.
         halves = [group_intervals(half) for half in (kept[::2], kept[1::2])]
         found = found.replace(intervals=with_others(*halves))
     return Series(found if draw(st.booleans()) else for_document(found), counts)

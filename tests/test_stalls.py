@@ -1,4 +1,4 @@
-"""Stalls of the target, absences of the load client, and runs that are too short for the target."""
+"""Stalls of the target, absences of the agent, and runs that are too short for the target."""
 
 from __future__ import annotations
 

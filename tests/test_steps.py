@@ -81,7 +81,7 @@ def test_steps_of_two_commands_take_turns(tmp_path: Path, capsys: pytest.Capture
     names = {point.name.removeprefix("A ") for point in found.points if point.name.startswith("A ")}
     assert {point.name for point in found.points} == {f"{label} {name}" for label in "AB" for name in names}
     assert len(names) == 8
-    assert {tuple(turn.round for turn in point.turns) for point in found.points} == {(1, 2)}
+    assert {tuple(turn.repetition for turn in point.runs) for point in found.points} == {(1, 2)}
     assert found.state == "finished"
     assert {point.plan.name for point in found.points if point.name.endswith(" File creation")} == {"File creation"}
     assert capsys.readouterr().out == "", "the tools' own output is not written"
@@ -111,7 +111,7 @@ def test_points_of_turns_have_the_names_of_their_steps(tmp_path: Path) -> None:
 def test_phases_of_two_jobs_take_turns(tmp_path: Path) -> None:
     line = "fio --ioengine=null --size=256k --name=a --name=b --stonewall --bs=64k"
     found = into_directory(tmp_path / "out", ab.of_commands([line, line], 2, 0.1, 0), quiet=True)
-    done = {point.name: [turn.operations for turn in point.turns] for point in found.points}
+    done = {point.name: [turn.operations for turn in point.runs] for point in found.points}
     assert done == {f"{label} {name}": [count] * 2 for label in "AB" for name, count in (("a", 64), ("b", 4))}
     assert {point.compared_with for point in found.points} == {("A a", "B a"), ("A b", "B b")}
     assert found.state == "finished"

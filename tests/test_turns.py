@@ -30,7 +30,7 @@ from iocurve.report.table import result_table
 from iocurve.result import turns
 from iocurve.result.document import MachineUse, Point, Result
 from iocurve.result.paired import RatePair, RateRatio, Verdict, counting_resolution, rate_ratio, verdict
-from iocurve.result.stalls import disturbance
+from iocurve.result.stalls import noise
 from iocurve.result.stats import student_quantile
 from iocurve.targets.opened_target import UNOPENED
 from plans import null_plan
@@ -153,11 +153,11 @@ def test_the_turns_of_a_point_are_merged_and_kept(monkeypatch: pytest.MonkeyPatc
     result = carried_out(monkeypatch, runs, 2)
     first, second = result.points
     assert result.state == first.outcome.state == second.outcome.state == "finished"
-    assert [(turn.round, turn.order, turn.iops) for turn in first.turns] == [(1, 1, 100.0), (2, 4, 120.0)]
-    assert [(turn.round, turn.order, turn.iops) for turn in second.turns] == [(1, 2, 200.0), (2, 3, 220.0)]
+    assert [(turn.repetition, turn.order, turn.iops) for turn in first.runs] == [(1, 1, 100.0), (2, 4, 120.0)]
+    assert [(turn.repetition, turn.order, turn.iops) for turn in second.runs] == [(1, 2, 200.0), (2, 3, 220.0)]
     assert (first.summary().operations, first.summary().iops, first.summary().window_ns) == (220, 110.0, 2 * SECOND_NS)
     assert first.compared_with == second.compared_with == ("a", "b")
-    assert len({*first.turns[0].seeds, *first.turns[1].seeds, *second.turns[1].seeds}) == 3
+    assert len({*first.runs[0].seeds, *first.runs[1].seeds, *second.runs[1].seeds}) == 3
     assert Result.from_json(result.to_json()) == result
 
 
@@ -177,7 +177,7 @@ def test_a_merged_outcome_reads_as_one_run_without_gaps() -> None:
 def test_each_turn_is_kept_as_soon_as_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[Result] = []
     carried_out(monkeypatch, Runs(*map(done, (100, 200, 220, 120))), 2, kept=kept)
-    assert [[len(point.turns) for point in result.points] for result in kept[:4]] == [[1], [1, 1], [1, 2], [2, 2]]
+    assert [[len(point.runs) for point in result.points] for result in kept[:4]] == [[1], [1, 1], [1, 2], [2, 2]]
     states = [[point.outcome.state for point in result.points] for result in kept[:4]]
     assert states[1] == ["interrupted", "interrupted"]
     assert states[2] == ["interrupted", "finished"]
@@ -198,27 +198,28 @@ def test_a_point_of_which_a_turn_fails_ends_and_the_others_go_on(monkeypatch: py
     result = carried_out(monkeypatch, Runs(done(100), (50, QUIET, "failed"), done(120)), 2)
     assert (result.state, result.incomplete_reason) == ("failed", "point 2 of 2 (b) was cut short: interrupted")
     assert [point.outcome.state for point in result.points] == ["finished", "failed"]
-    assert [[turn.state for turn in point.turns] for point in result.points] == [["finished", "finished"], ["failed"]]
+    assert [[turn.state for turn in point.runs] for point in result.points] == [["finished", "finished"], ["failed"]]
 
 
 def test_an_interruption_in_the_middle_of_a_turn_keeps_everything_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     first = carried_out(monkeypatch, Runs(done(100), done(200), (50, QUIET, "interrupted")), 2)
     assert (first.state, first.incomplete_reason) == ("interrupted", "point 2 of 2 (b) was cut short: interrupted")
-    matches("measure#interruption middle", [[turn.state for turn in point.turns] for point in first.points])
+    matches("measure#interruption middle", [[turn.state for turn in point.runs] for point in first.points])
     assert [point.summary().operations for point in first.points] == [100, 250]
     assert [point.outcome.state for point in first.points] == ["interrupted", "interrupted"]
     whole = carried_out(monkeypatch, Runs(done(220), done(120)), 2, earlier=first)
     assert whole.state == "finished"
     assert [point.outcome.state for point in whole.points] == ["finished", "finished"]
     matches(
-        "measure#interruption middle 2", [[(turn.round, turn.state) for turn in point.turns] for point in whole.points]
+        "measure#interruption middle 2",
+        [[(turn.repetition, turn.state) for turn in point.runs] for point in whole.points],
     )
     assert [point.summary().operations for point in whole.points] == [220, 470]
 
 
 def test_an_interruption_between_turns_keeps_them(monkeypatch: pytest.MonkeyPatch) -> None:
     result = carried_out(monkeypatch, Runs(done(100), Interrupted("interrupted: filling caches")), 6)
-    assert (result.state, [len(point.turns) for point in result.points]) == ("interrupted", [1])
+    assert (result.state, [len(point.runs) for point in result.points]) == ("interrupted", [1])
 
 
 def test_finished_points_are_not_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,7 +232,7 @@ def test_facts_are_added_once_all_points_had_their_turns(monkeypatch: pytest.Mon
     seen: list[tuple[str, int]] = []
 
     def after(point: Point) -> Point:
-        seen.append((point.name, len(point.turns)))
+        seen.append((point.name, len(point.runs)))
         return point.replace(target="volume")
 
     result = carried_out(monkeypatch, Runs(*map(done, (100, 200, 220, 120))), 2, after=after)
@@ -239,16 +240,16 @@ def test_facts_are_added_once_all_points_had_their_turns(monkeypatch: pytest.Mon
     assert [point.target for point in result.points] == ["volume", "volume"]
 
 
-# ---- disturbance
+# ---- noise
 
 
 @cases("measure/disturbed")
 def test_others_disturb_a_run_from_the_thresholds_on(use: dict[str, float] | None, told: str | None) -> None:
-    assert disturbance(None if use is None else QUIET.replace(**use), SECOND_NS) == told
+    assert noise(None if use is None else QUIET.replace(**use), SECOND_NS) == told
 
 
 def test_a_run_shorter_than_the_counters_can_tell_is_not_called_disturbed() -> None:
-    assert disturbance(BUSY, 199 * MILLISECOND_NS) is None
+    assert noise(BUSY, 199 * MILLISECOND_NS) is None
 
 
 def test_a_disturbed_turn_is_measured_again_at_most_three_times(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,9 +257,9 @@ def test_a_disturbed_turn_is_measured_again_at_most_three_times(monkeypatch: pyt
     worse = BUSY.replace(others_share=0.6)
     runs = Runs(done(10, BUSY), done(100), done(50, worse), done(60, BUSY), done(40, worse), done(41, worse))
     first, second = carried_out(monkeypatch, runs, 1).points
-    assert (first.summary().iops, first.repeats, first.disturbance) == (100.0, 1, None)
-    assert (second.summary().iops, second.repeats) == (60.0, 3)
-    assert second.disturbance == "1 of 1 turns: other processes used 48% of the processors"
+    assert (first.summary().iops, first.retries, first.noise) == (100.0, 1, None)
+    assert (second.summary().iops, second.retries) == (60.0, 3)
+    assert second.noise == "1 of 1 runs: other processes used 48% of the processors"
     assert runs.ends == []
 
 
@@ -267,12 +268,12 @@ def test_a_point_without_turns_is_measured_again_and_marked(monkeypatch: pytest.
     monkeypatch.setattr(local, "measure", runs.measure)
     campaign = Campaign(synthetic.result([]), NoView(), lambda _: None)
     point = campaign.measure(Measurement(PLAN, "family", name="a", repeats_max=3))
-    assert (point.repeats, point.disturbance) == (3, "other processes used 48% of the processors")
+    assert (point.retries, point.noise) == (3, "other processes used 48% of the processors")
     assert campaign.result.points == (point,)
     told = synthetic.result([point])
     matches("measure#point without", read(told).doubts[-1])
-    assert told.to_records()[0]["disturbance"] == "other processes used 48% of the processors"
-    assert result_table(read(told)).rows[0][-1].endswith("disturbed")
+    assert told.to_records()[0]["noise"] == "other processes used 48% of the processors"
+    assert result_table(read(told)).rows[0][-1].endswith("noisy")
 
 
 STARVED = BUSY.replace(target_delay_share=0.9)
@@ -309,7 +310,7 @@ def test_a_stall_of_the_target_is_never_repeated_away(
     campaign = Campaign(synthetic.result([]), NoView(), lambda _: None)
     point = campaign.measure(Measurement(PLAN, "family", name="a", repeats_max=3))
     longest_s = point.summary().service.max_ns / SECOND_NS
-    assert (longest_s, point.repeats, len(point.discarded), runs.ends) == (counts, repeats, repeats, [])
+    assert (longest_s, point.retries, len(point.discarded), runs.ends) == (counts, repeats, repeats, [])
     again = carried_out(monkeypatch, Stalling(*ends, done(1)), 1).points
     assert (again[0].summary().service.max_ns / SECOND_NS, len(again[0].discarded)) == (counts, repeats)
 
@@ -321,7 +322,7 @@ def test_the_runs_that_do_not_count_stand_in_every_output(monkeypatch: pytest.Mo
     point = campaign.measure(Measurement(PLAN, "family", name="a", repeats_max=3))
     result = Result.from_builtins(synthetic.result([point]).to_builtins())
     (one,) = result.points[0].discarded
-    assert (one.max_ns, one.disturbance) == (3 * SECOND_NS, STARVED_TEXT)
+    assert (one.max_ns, one.noise) == (3 * SECOND_NS, STARVED_TEXT)
     told = (
         "a was measured again 1 time because others used this machine; runs that do not count: "
         f"100 IOPS, longest operation 3 s ({STARVED_TEXT})"
@@ -340,7 +341,7 @@ def test_a_run_that_may_not_be_repeated_is_marked_only(monkeypatch: pytest.Monke
     runs = Runs(done(1, BUSY))
     monkeypatch.setattr(local, "measure", runs.measure)
     point = Campaign(synthetic.result([]), NoView(), lambda _: None).measure(Measurement(PLAN, "family"))
-    assert (point.repeats, point.disturbance, runs.ends) == (0, "other processes used 48% of the processors", [])
+    assert (point.retries, point.noise, runs.ends) == (0, "other processes used 48% of the processors", [])
 
 
 def test_repeats_take_about_as_long_as_the_points_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,10 +353,8 @@ def test_repeats_take_about_as_long_as_the_points_together(monkeypatch: pytest.M
     campaign = Campaign(synthetic.result([]), NoView(), lambda _: None)
     campaign.seconds_planned = 3.0
     points = [campaign.measure(Measurement(PLAN, "family", name=name, repeats_max=3)) for name in "ab"]
-    assert ([point.repeats for point in points], runs.ends) == ([2, 0], [])
-    assert [note.text for note in campaign.result.notes] == [
-        "disturbed runs were measured again for 4 s, and then no more"
-    ]
+    assert ([point.retries for point in points], runs.ends) == ([2, 0], [])
+    assert [note.text for note in campaign.result.notes] == ["noisy runs were measured again for 4 s, and then no more"]
 
 
 # ---- gains
@@ -424,7 +423,7 @@ def test_two_pairs_get_no_interval() -> None:
     found = present(rate_ratio(pairs((200, 100), (200, 100))))
     assert found.value == pytest.approx(2)
     assert (found.low, found.high) == (None, None)
-    assert found.verdict_text == "cannot tell: 2 turns each"
+    assert found.verdict_text == "inconclusive: 2 runs each"
 
 
 @cases("measure/verdicts")
@@ -437,7 +436,7 @@ def test_a_verdict_says_what_the_interval_excludes(
 def test_a_verdict_comes_with_its_margin_in_words() -> None:
     same = (100.0, 101.0), (101.0, 100.0), (100.0, 100.0), (101.0, 101.0)
     assert told(*same).verdict_text == "no difference of 10 % or more"
-    assert told(*same, margin=0.001).verdict_text == "cannot tell"
+    assert told(*same, margin=0.001).verdict_text == "inconclusive"
     assert told(*((4 * rate, base) for rate, base in same)).verdict_text == "faster"
     assert told(*((1.06 * rate, base) for rate, base in same)).verdict_text == "faster, by less than 10 %"
     assert told(*((base, 1.06 * rate) for rate, base in same)).verdict_text == "slower, by less than 10 %"
@@ -447,7 +446,7 @@ def test_a_ratio_of_turns_that_differ_too_much_has_no_bounds() -> None:
     """A server that stalls in a turn: no number is printed that nothing supports."""
     found = told((500, 1000), (600, 1000), (20, 1000), (5000, 1000), (500, 20))
     assert (found.low, found.high, found.bounds_text) == (None, None, "")
-    assert found.verdict_text == "cannot tell: the rates of the turns differ too much for bounds"
+    assert found.verdict_text == "inconclusive: the rates of the runs differ too much for bounds"
 
 
 def test_a_bound_that_is_far_off_is_kept_where_it_tells() -> None:
@@ -466,49 +465,49 @@ def test_a_bound_that_excludes_1_by_little_is_shown_to() -> None:
 
 def test_a_turn_without_operations_counts() -> None:
     pairs_of_five = [(0.0, 100.0), *[(100.0, 100.0)] * 4]
-    assert told(*pairs_of_five).verdict_text == "cannot tell: 1 of 5 turns had no operations"
+    assert told(*pairs_of_five).verdict_text == "inconclusive: 1 of 5 runs had no operations"
     matches("measure#turn without", told(*((base, rate) for rate, base in pairs_of_five)).verdict_text)
     # From 6 turns on the lowest and the highest ratio hold the median.
     found = told(*pairs_of_five, (100.0, 100.0))
     assert (found.value, found.low, found.high) == (1, None, 1), "a bound that is far off says nothing"
-    assert found.verdict_text == "cannot tell: 1 of 6 turns had no operations"
+    assert found.verdict_text == "inconclusive: 1 of 6 runs had no operations"
     # From 9 turns on one of them is beyond the interval.
     found = told((0.0, 100.0), *[(100.0, 100.0)] * 8)
     assert (found.low, found.high) == (1, 1)
-    assert found.verdict_text == "no difference of 10 % or more: 1 of 9 turns had no operations"
+    assert found.verdict_text == "no difference of 10 % or more: 1 of 9 runs had no operations"
 
 
 def test_a_turn_without_operations_is_in_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     result = carried_out(monkeypatch, Runs(), 4, by_point=([100] * 4, [200, 200, 0, 200]))
     record = result.to_records()[1]
-    matches("measure#turn without operations", (record["gain_verdict"], record["gain_verdict_text"]))
+    matches("measure#turn without operations", (record["speedup_verdict"], record["speedup_verdict_text"]))
     (gain,) = filter(None, map(read(result).gain_text, result.points))
-    assert gain == "2.00 ×, cannot tell: 1 of 4 turns had no operations"
+    assert gain == "2.00 ×, inconclusive: 1 of 4 runs had no operations"
 
 
 def test_a_point_without_any_operations_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     result = carried_out(monkeypatch, Runs(), 6, by_point=([100] * 6, [0] * 6))
-    assert read(result).gain_text(result.points[1]) == "0.00 × [0.00, 0.00], slower: 6 of 6 turns had no operations"
+    assert read(result).gain_text(result.points[1]) == "0.00 × [0.00, 0.00], slower: 6 of 6 runs had no operations"
     result = carried_out(monkeypatch, Runs(), 6, by_point=([0] * 6, [100] * 6))
-    assert read(result).gain_text(result.points[1]) == "cannot tell: a had no operations"
+    assert read(result).gain_text(result.points[1]) == "inconclusive: a had no operations"
 
 
 def test_the_gain_of_two_points_is_that_of_their_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     result = carried_out(monkeypatch, Runs(), 4, by_point=([100] * 4, [200] * 4))
     base, point = result.points
-    gain = present(point.gain_over(base))
+    gain = present(point.speedup_over(base))
     # The turns are equal: what is left is an operation more or less in each of 100 and of 200.
     assert (gain.value, gain.low, gain.high) == pytest.approx((2.0, 2.0 / 1.015, 2.03))
     record = result.to_records()[1]
-    assert record["gain_over"] == "a"
-    assert record["gain"] == pytest.approx(2.0)
-    assert (record["gain_margin"], record["gain_verdict"]) == (0.1, "faster")
-    assert result.to_records()[0]["gain"] is None
+    assert record["speedup_over"] == "a"
+    assert record["speedup"] == pytest.approx(2.0)
+    assert (record["speedup_margin"], record["speedup_verdict"]) == (0.1, "faster")
+    assert result.to_records()[0]["speedup"] is None
 
 
 def test_points_that_took_no_turns_have_a_ratio_without_an_interval() -> None:
     one, two = synthetic.envelope().points[:2]
-    found = present(two.gain_over(one))
+    found = present(two.speedup_over(one))
     assert (found.low, found.high) == (None, None)
 
 

@@ -315,7 +315,7 @@ def test_a_closed_loop_alone_makes_the_depth_a_possible_limit_only() -> None:
 
 def test_a_target_that_says_nothing_leaves_the_verdict_open() -> None:
     found = present(verdict_of(point(10), NFS))
-    assert (found.code, found.short_name, found.confidence) == ("unknown", "cannot tell", "none")
+    assert (found.code, found.short_name, found.confidence) == ("unknown", "inconclusive", "none")
     assert found.next_step == "iocurve why --confirm varies one thing at a time to find the limit."
     assert limit_of(point(10), NFS) is None
     assert limits_of(result([point(10)], target=NFS)) == [None]

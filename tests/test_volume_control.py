@@ -217,7 +217,7 @@ def test_rates_cover_the_time_between_two_readings() -> None:
     found = volume_view.rates(*map(ServedStats.from_builtins, (before, after)))
     shown = io.StringIO()
     Console(width=200, file=shown).print(volume_view.tables(found))
-    assert shown.getvalue().startswith("The volume was starved of processors for 30.0% of 3 s, 25.0% since its start\n")
+    assert shown.getvalue().startswith("The volume was CPU-starved for 30.0% of 3 s, 25.0% since its start\n")
     metrics = openmetrics.text(VolumeMetrics(lambda: found.stats)).decode()
     assert 'iocurve_volume_thread_starved_seconds_total{thread="1"} 1.0' in metrics
     assert 'iocurve_volume_nfs_operations_total{operation="OPEN",version="4.1"} 3.0' in metrics

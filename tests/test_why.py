@@ -367,7 +367,7 @@ def test_a_refuted_verdict_gives_way_to_the_limit_that_other_probes_find() -> No
     assert found.evidence[1].startswith("half the block size: 2.00 times the IOPS")
 
 
-@pytest.mark.parametrize("before", [None, limit("unknown", "cannot tell", SILENT)])
+@pytest.mark.parametrize("before", [None, limit("unknown", "inconclusive", SILENT)])
 def test_a_limit_that_was_not_known_before_is_found_and_not_confirmed(before: Limit | None) -> None:
     found = probe_verdict(load(), SILENT, on_bytes().run, before)
     assert (found.outcome, found.verdict and found.verdict.code) == ("found", "volume_throughput")
@@ -377,7 +377,7 @@ def test_a_verdict_that_its_change_does_not_test_is_tested_by_all_probes() -> No
     """Blocks of 1 KiB are not halved, so that a limit on operations has to show otherwise."""
     found = confirmed(load(block=KIB), on_operations(None, "connection"), "volume_iops")
     assert found.evidence[0] == "half the block size: not possible with this load"
-    assert (found.outcome, found.verdict and found.verdict.code) == ("not told", "unknown")
+    assert (found.outcome, found.verdict and found.verdict.code) == ("inconclusive", "unknown")
 
 
 REQUESTED = {
@@ -455,7 +455,7 @@ def test_a_verdict_is_tested_on_the_target_itself(
     capsys.readouterr()
     assert run(["why", str(out), "--confirm", "--target", str(place), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["outcome"] in ("confirmed", "refuted", "found", "not told")
+    assert told["outcome"] in ("confirmed", "refuted", "found", "inconclusive")
     assert told["verdict_now"]["code"]
     assert [path.name for path in place.iterdir() if "why" in path.name] == []
 

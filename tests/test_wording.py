@@ -43,7 +43,7 @@ def lines() -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(("pattern", "at_most"), AT_MOST.items())
+@pytest.mark.parametrize(("pattern", "at_most"), list(AT_MOST.items()))
 def test_words_that_were_replaced_do_not_come_back(pattern: str, at_most: int) -> None:
     words = re.compile(pattern, re.IGNORECASE)
     found = [line for line in lines() if words.search(line.partition(": ")[2])]

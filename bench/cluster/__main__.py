@@ -14,9 +14,9 @@ from bench.faults.page import COLUMNS, Page, add_options, run_rows, verdict
 
 HEAD = f"""# When a machine breaks
 
-This page shows how a run on many machines ends when a host, a link, a load client or the head fails. `make
+This page shows how a run on many machines ends when a host, a link, an agent or the head fails. `make
 faults-cluster` breaks one thing after the other and writes it: each row says how the run is to end, and how it
-ended. The hosts are namespaces of one machine: a head, three load clients and an embedded volume, each with a link
+ended. The hosts are namespaces of one machine: a head, three agents and an embedded volume, each with a link
 of 1 Gbit/s, processes, an own hostname and home; a cluster is started by the lines that `iocurve cluster
 commands ssh` prints. The load is 4 KiB random reads and writes for {RUN_SECONDS} s in intervals of half a second; it is
 disturbed after about 3 s.

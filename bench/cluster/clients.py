@@ -1,7 +1,7 @@
-"""``python -m bench.cluster.clients 10 25 50``: the processor time that real load clients cost the head.
+"""``python -m bench.cluster.clients 10 25 50``: the processor time that real agents cost the head.
 
-The load clients are processes on two nodes of a cluster on this machine; each issues 20 operations per second of the
-null engine and sends an interval each second. A load client takes about 100 MiB of memory.
+The agents are processes on two nodes of a cluster on this machine; each issues 20 operations per second of the
+null engine and sends an interval each second. An agent takes about 100 MiB of memory.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ INTRODUCE_S = 600.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints a line for each number of load clients."""
+    """Prints a line for each number of agents."""
     parser = argparse.ArgumentParser(prog="python -m bench.cluster.clients", description=__doc__)
-    parser.add_argument("clients", nargs="+", type=int, help="numbers of load clients, one run each")
+    parser.add_argument("clients", nargs="+", type=int, help="numbers of agents, one run each")
     parser.add_argument("--seconds", type=int, default=30, help="length of a run (default: %(default)s)")
     options = parser.parse_args(arguments)
     started.up(NODES)
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _clients(count: int) -> Iterator[ClientGroup]:
-    """Load clients, several on each node; a run of a user has one on each."""
+    """Agents, several on each node; a run of a user has one on each."""
     with session._reached(None) as (head, expected):
         found, _ = session._awaited(head, expected, NODES, 60)
         with session._joined(head) as ray, loop_in_thread() as loop:
@@ -84,7 +84,7 @@ def _cost(group: ClientGroup, seconds: int) -> tuple[float, float]:
 
     point = local.measure(plan, mark, machines=group).point("clients", {})
     states = {client.state for client in point.clients}
-    assert states == {"finished"}, f"load clients {states}"
+    assert states == {"finished"}, f"agents {states}"
     (start_s, program_s, daemons_s), (end_s, program_end_s, daemons_end_s) = marks[0], marks[-1]
     return (program_end_s - program_s) / (end_s - start_s), (daemons_end_s - daemons_s) / (end_s - start_s)
 

@@ -108,7 +108,7 @@ BREAKS: dict[str, tuple[str, str, Break, int | None]] = {
     "nothing": ("nothing", "all is kept", lambda *_: None, 0),
     "cut-8s": ("the link of a host cut for 8 s", "told; all is kept", _cut(8), 0),
     "cut-25s": ("the link of a host cut for 25 s", "told; the wait is in the latencies", _cut(25), 0),
-    "client": ("a load client killed (-9)", "told at once; the others finish", _kill_client, 1),
+    "client": ("an agent killed (-9)", "told at once; the others finish", _kill_client, 1),
     "ssh": ("the ssh connection of a host killed (-9)", "told at once; the others finish", _kill_ssh, 1),
     "host": ("all processes of a host killed (-9)", "told at once; the others finish", _kill_host, 1),
     "coordinator": ("the program killed (-9)", "nothing is left; recover makes a result", _kill_coordinator, -9),

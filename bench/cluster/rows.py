@@ -56,7 +56,7 @@ LOSES_ONE = "exit 1; the client is named, 2 of 3 finish"
 
 @dataclass
 class Scene:
-    """A cluster of a head and three load clients, a volume on a separate host, and a run."""
+    """A cluster of a head and three agents, a volume on a separate host, and a run."""
 
     directory: Path
     head: Host
@@ -83,7 +83,7 @@ class Scene:
         return found
 
     def journals(self, node: Host) -> list[Path]:
-        """Local files of the load clients of a host."""
+        """Local files of the agents of a host."""
         return sorted((node.home / "state/iocurve/clients").glob("*.jsonl"))
 
     def wait_until_measured(self, node: Host | None = None) -> None:
@@ -121,10 +121,10 @@ def rows() -> tuple[Row, ...]:
             "exit 1; the host and the time without a reply are named; all that was measured is kept",
             partial(_broken, _cut_from_volume, _without_volume),
         ),
-        Row("client-frozen", "a load client stopped (SIGSTOP)", LOSES_ONE, partial(_broken, _freeze, _lost)),
+        Row("client-frozen", "an agent stopped (SIGSTOP)", LOSES_ONE, partial(_broken, _freeze, _lost)),
         Row(
             "head-killed",
-            "the head program killed (-9)",
+            "the coordinator killed (-9)",
             "the clients stop at once; their local files stay; the next run starts",
             partial(_broken, _kill_head_program, _clients_gone),
         ),
@@ -165,7 +165,7 @@ def rows() -> tuple[Row, ...]:
             f"check: exit 1 within {SOON_S} s; it gives the missing host and lists the others",
             _node_hangs,
         ),
-        Row("local", "iocurve cluster up --local 3, down, three times", "exit 0; 3 load clients; nothing left", _local),
+        Row("local", "iocurve cluster up --local 3, down, three times", "exit 0; 3 agents; nothing left", _local),
         Row("version", "another version of iocurve on a host", "exit 2; host and versions named", _version),
     )
 
@@ -181,7 +181,7 @@ def scene(
     seconds: int = RUN_SECONDS,
     count: int = 3,
 ) -> Iterator[Scene]:
-    """A run on three load clients, of which ``count`` join, that has just been started.
+    """A run on three agents, of which ``count`` join, that has just been started.
 
     ``prepare`` changes hosts before they join.
     """
@@ -303,9 +303,9 @@ def _lost(made: Scene, seen: Seen, ended: Ended) -> None:
         seen.end += f"; {client['name']} {client['reason']}"
         seen.expect(client["until_loss"]["intervals"] > 0, "what it had sent is missing")
     reason = (made.result or {}).get("incomplete_reason") or ""
-    seen.expect("2 of 3 load clients finished" in reason, f"the reason is: {reason}")
+    seen.expect("2 of 3 agents finished" in reason, f"the reason is: {reason}")
     page = made.directory / "report" / "report.html"
-    seen.expect(page.exists() and "2 of 3 load clients finished" in page.read_text(), "the report does not say so")
+    seen.expect(page.exists() and "2 of 3 agents finished" in page.read_text(), "the report does not say so")
 
 
 def _lost_and_merged(made: Scene, seen: Seen, ended: Ended) -> None:
@@ -328,7 +328,7 @@ def _waited(made: Scene, seen: Seen, ended: Ended) -> None:
     _finished(made, seen, ended)
     waits = _waits(made)
     seen.end += f"; {'; '.join(waits)}"
-    seen.expect(any(f"load client {made.victim.name}: " in text for text in waits), "the wait is not told")
+    seen.expect(any(f"agent {made.victim.name}: " in text for text in waits), "the wait is not told")
 
 
 def _waits(made: Scene) -> list[str]:
@@ -411,12 +411,12 @@ def _missing(directory: Path) -> Seen:
         ended = made.run.wait()
         seen = Seen(f"exit {ended.status}; {ended.last_line.strip()}")
         seen.expect(ended.status == 1, f"exit {ended.status}")
-        seen.expect("load clients are missing: 1 of 3" in ended.error, "what is missing is not said")
+        seen.expect("agents are missing: 1 of 3" in ended.error, "what is missing is not said")
         again = _started(made.directory, made.head, made.url, "report", 1, "--allow-missing").wait()
         notes = [note["text"] for note in (made.result or {"notes": []})["notes"] if note["code"] == "clients_missing"]
         seen.end += f"; with --allow-missing: exit {again.status}; {'; '.join(notes)}"
         seen.expect(again.status == 0, f"with --allow-missing: exit {again.status}")
-        seen.expect(notes == ["measured without 1 of 3: 2 load clients took part"], "the result does not say so")
+        seen.expect(notes == ["measured without 1 of 3: 2 agents took part"], "the result does not say so")
         return seen
 
 
@@ -520,7 +520,7 @@ def _version(directory: Path) -> Seen:
 
 
 def _clients(made: Scene) -> list[dict[str, Any]]:
-    """The load clients of the point that was disturbed."""
+    """The agents of the point that was disturbed."""
     points = (made.result or {}).get("points") or []
     return list(points[-1]["clients"]) if points else []
 

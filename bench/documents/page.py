@@ -19,10 +19,10 @@ Five published benchmark documents, and what iocurve shows of each of their stat
 has the results and reports.
 
 The embedded targets run at a fraction of the speed of the service that they emulate. A published rate with "× 0.1" is
-compared at this fraction; gains are the same at any speed. The ratio is the measured value over the published one, and
-1 within a published range. Ratios say how well the *emulated* targets are fitted, and that each method of the documents
-runs: nothing here was measured on the services themselves. "disturbed" and "starved" mark points during which other
-programs held the processors of this machine.
+compared at this fraction; speedups are the same at any speed. The ratio is the measured value over the published one,
+and 1 within a published range. Ratios say how well the *emulated* targets are fitted, and that each method of the
+documents runs: nothing here was measured on the services themselves. "noisy" and "CPU-starved" mark points during which
+other programs held the processors of this machine.
 """
 
 
@@ -54,10 +54,10 @@ def _machine(out: Path) -> str:
         return "Nothing has run."
     first = hosts[0]
     points = [point for one in found for point in one.result.points]
-    disturbed = sum(bool(point.disturbance) for point in points)
+    disturbed = sum(bool(point.noise) for point in points)
     return (
         f"Machine: {first.cpus} processors, {format_bytes(first.memory_bytes)} of memory, Linux {first.kernel}; "
-        f"{disturbed} of {len(points)} points were disturbed by other work."
+        f"{disturbed} of {len(points)} points were noisy by other work."
     )
 
 

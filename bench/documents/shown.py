@@ -156,7 +156,7 @@ def printed(pattern: str, said: str, ratio: str = "") -> Show:
 
 def _mark(point: Point) -> str:
     """The mark of a point that others disturbed: ``, starved``."""
-    return f", {condition(point)}" if point.disturbance else ""
+    return f", {condition(point)}" if point.noise else ""
 
 
 def _ratio(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import subprocess
 import tempfile
@@ -64,7 +65,8 @@ def run_rows(parser: argparse.ArgumentParser, options: argparse.Namespace, known
             print(lines[row.name], flush=True)
     kept = [lines[row.name] for row in known if row.name in lines]
     table = [_cells(page.columns), _cells("---" for _ in page.columns), *kept]
-    written = f"\nWritten on {datetime.now(UTC):%Y-%m-%d}; rows may have run one by one.\n"
+    load = f"load average {os.getloadavg()[2]:.0f} in the last 15 minutes"
+    written = f"\nWritten on {datetime.now(UTC):%Y-%m-%d}, {load}; rows may have run one by one.\n"
     options.out.write_text(page.head + "\n".join(table) + "\n" + written + page.tail, encoding="utf-8")
     return int(failed)
 

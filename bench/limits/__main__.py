@@ -99,7 +99,7 @@ def _end(pool: ProcessPoolExecutor) -> None:
 
 
 def _said(record: dict[str, Any]) -> str:
-    name = record["final"] or "cannot tell"
+    name = record["final"] or "inconclusive"
     return f"{record['judged']:9} {record['kind']} {record['seed']}: {name} ({record['seconds']} s)"
 
 

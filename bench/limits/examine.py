@@ -121,7 +121,7 @@ def binding(case: Case, account: dict[str, Any]) -> bool:
 
 
 def final_name(document: dict[str, Any]) -> str | None:
-    """The name with which ``why --confirm`` leaves its user; none if it cannot tell.
+    """The name with which ``why --confirm`` leaves its user; none if it is inconclusive.
 
     A verdict that an experiment confirmed is one, also if the repeated load by itself tells it less surely or not.
     """

@@ -31,7 +31,7 @@ from bench.servers import RIG, free_ports, ganesha
 from bench.truth.instruments import program
 
 COLUMNS = ("set up", "points of the first page", "fastest point", "why --confirm", "right names", "judged")
-JUDGED = {"right": "right", "undecided": "cannot tell", "held up": "CPU contention", "false": "false"}
+JUDGED = {"right": "right", "undecided": "inconclusive", "held up": "CPU contention", "false": "false"}
 RUN_TIMEOUT_S = 300
 START_TIMEOUT_S = 90
 DISK_BYTES = 640 << 20
@@ -291,7 +291,7 @@ def _rows(records: Sequence[dict[str, Any]]) -> list[str]:
             lines.append(tables.line((row.setting, problem, "", "", "", "not measured")))
             continue
         points = ", ".join(f"{name} {count}" for name, count in Counter(record["points"]).most_common())
-        confirmed = f"{record['outcome']}: {record['final'] or 'cannot tell'}"
+        confirmed = f"{record['outcome']}: {record['final'] or 'inconclusive'}"
         right, judged = ", ".join(sorted(row.right)), f"{JUDGED[record['judged']]} (at {record['commit']})"
         lines.append(tables.line((row.setting, points, record["point"], confirmed, right, judged)))
     return lines

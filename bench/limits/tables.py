@@ -18,7 +18,7 @@ COLUMNS = (
     "kind",
     "runs",
     "right",
-    "cannot tell",
+    "inconclusive",
     "CPU contention",
     "false",
     "right, 95 % interval",

@@ -1,1 +1,1 @@
-"""Proofs of volumes with each promise broken in turn; ``python -m bench.proofs`` counts the right verdicts."""
+"""Proofs of volumes with each SLO broken in turn; ``python -m bench.proofs`` counts the right verdicts."""

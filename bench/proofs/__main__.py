@@ -1,7 +1,7 @@
-"""``python -m bench.proofs ROWS.json``: proves good volumes, and volumes that break one promise each.
+"""``python -m bench.proofs ROWS.json``: proves good volumes, and volumes that break one SLO each.
 
 Each case serves the embedded volume with a profile and proves the contract on it. A case is right if exactly the broken
-promises fail. The rows that the file has are kept, so a run can go on where the last one ended. ``docs/proofs.md`` has
+SLOs fail. The rows that the file has are kept, so a run can go on where the last one ended. ``docs/proofs.md`` has
 the table.
 """
 
@@ -39,24 +39,24 @@ CASE_S = 60.0
 
 @dataclass(frozen=True)
 class Case:
-    """A volume: the figures that differ from the contract, and the words of the promises that it breaks."""
+    """A volume: the figures that differ from the contract, and the words of the SLOs that it breaks."""
 
     name: str
     changes: Figures
     breaks: tuple[str, ...] = ()
 
     def is_right(self, failed: list[str]) -> bool:
-        """True if exactly the broken promises fail: each word in some failed promise, each failed one has a word."""
+        """True if exactly the broken SLOs fail: each word in some failed SLO, each failed one has a word."""
         found = all(any(word in name for name in failed) for word in self.breaks)
         return found and all(any(word in name for word in self.breaks) for name in failed)
 
     def is_false(self, failed: list[str]) -> bool:
-        """True if a promise that is kept failed."""
+        """True if an SLO that is kept failed."""
         return any(not any(word in name for word in self.breaks) for name in failed)
 
 
 def cases() -> list[Case]:
-    """Good volumes, and each promise broken by 20 % and by 10 %."""
+    """Good volumes, and each SLO broken by 20 % and by 10 %."""
     broken = [
         case
         for part in (0.8, 0.9)
@@ -73,12 +73,12 @@ def cases() -> list[Case]:
     ]
     slow = [Case("latency", {"latency_us": {"value": value}}, ("mean latency",)) for value in (8000, 12000)]
     better = [
-        Case("as promised", {}),
-        Case("as promised", {}),
-        Case("as promised", {}),
-        Case("more than promised", {"throughput_mib_per_s": {"base": 80}, "throughput_write_mib_per_s": {"base": 60}}),
-        Case("more IOPS than promised", {"iops": {"base": 2150}, "iops_write": {"base": 1640}}),
-        Case("faster than promised", {"latency_us": {"value": 500}}),
+        Case("as agreed", {}),
+        Case("as agreed", {}),
+        Case("as agreed", {}),
+        Case("more than agreed", {"throughput_mib_per_s": {"base": 80}, "throughput_write_mib_per_s": {"base": 60}}),
+        Case("more IOPS than agreed", {"iops": {"base": 2150}, "iops_write": {"base": 1640}}),
+        Case("faster than agreed", {"latency_us": {"value": 500}}),
     ]
     return [*broken, *slow, *better]
 
@@ -109,8 +109,8 @@ def _proved(case: Case, directory: Path) -> dict[str, object]:
         raise RuntimeError(ran.stderr)
     judged = json.loads(ran.stdout)["judged"]
     by_verdict = {
-        verdict: [one["promise"]["name"] for one in judged if one["verdict"] == verdict]
-        for verdict in ("failed", "cannot_tell", "passed")
+        verdict: [one["slo"]["name"] for one in judged if one["verdict"] == verdict]
+        for verdict in ("failed", "inconclusive", "passed")
     }
     failed = by_verdict["failed"]
     return {
@@ -121,13 +121,13 @@ def _proved(case: Case, directory: Path) -> dict[str, object]:
         "seconds": round(time.monotonic() - began, 1),
         "is_right": case.is_right(failed),
         "is_false": case.is_false(failed),
-        "why": {one["promise"]["name"]: one["why"] for one in judged if one["verdict"] != "passed"},
+        "why": {one["slo"]["name"]: one["why"] for one in judged if one["verdict"] != "passed"},
     }
 
 
 def main() -> None:
     """Proves the cases that the file has not yet, and appends their rows to it."""
-    parser = argparse.ArgumentParser(description="Proves good volumes, and volumes that break one promise each.")
+    parser = argparse.ArgumentParser(description="Proves good volumes, and volumes that break one SLO each.")
     parser.add_argument("rows", type=Path, help="file of rows (JSON); cases that it has are not proved again")
     parser.add_argument("--seconds", type=float, default=math.inf, help="start no case that may end later than this")
     parser.add_argument("--at-once", type=int, default=1, help="cases that run at the same time")
@@ -154,7 +154,7 @@ def main() -> None:
                 told = "right" if row["is_right"] else "WRONG"
                 print(number, told, row["case"], row["changes"], row["why"], flush=True)
     right, false = (sum(bool(row[key]) for row in rows.values()) for key in ("is_right", "is_false"))
-    print(f"{right} of {len(rows)} right ({len(cases())} cases), {false} with a promise that failed falsely")
+    print(f"{right} of {len(rows)} right ({len(cases())} cases), {false} with an SLO that failed falsely")
 
 
 if __name__ == "__main__":

@@ -274,9 +274,9 @@ class Turns:
         base = point(_PLAIN, 2, 1.0, np.random.default_rng(1))
         return base.replace(
             name=name,
-            turns=tuple(sorted(turns, key=lambda turn: turn.round)),
+            runs=tuple(sorted(turns, key=lambda turn: turn.repetition)),
             compared_with=("A", "B"),
-            turns_chosen=self.rounds is None,
+            runs_chosen=self.rounds is None,
         )
 
 
@@ -286,7 +286,7 @@ _PLAIN = Load("plain", 1, 1e6, 0.1, 0.0, 0.01)
 def _turn(number: int, order: int, iops: float, times: Sequence[float]) -> Turn:
     nanoseconds = [round(1e6 * one) for one in times[:3]]
     return Turn(
-        round=number,
+        repetition=number,
         order=order,
         state="finished",
         window_ns=SECOND_NS,

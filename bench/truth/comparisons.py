@@ -87,8 +87,8 @@ def _cases() -> Iterator[tuple[str, Runs | Turns, int]]:
     yield "8 loads, 30 intervals, any rho, stalls", Runs(loads=8, correlation=None, stalls=True), 60
     for rounds in (3, 5, 10):
         for deviation in (0.01, 0.03):
-            yield f"turns, 2 × {rounds} runs, sd {deviation:.0%}", Turns(rounds, deviation), 1000
-        yield f"turns, 2 × {rounds} runs, any correlation, sd and drift", Turns(rounds, None), 1000
+            yield f"interleaved, {rounds} runs of each, sd {deviation:.0%}", Turns(rounds, deviation), 1000
+        yield f"interleaved, {rounds} runs of each, any correlation, sd and drift", Turns(rounds, None), 1000
 
 
 def _power(found: Counted) -> str:

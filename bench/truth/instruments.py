@@ -85,13 +85,13 @@ def undisturbed(run: Callable[[], tuple[Point, list[Logged]]]) -> tuple[Point, l
     """
     best = run()
     for _ in range(TRIES - 1):
-        if disturbance(*best) <= 1:
+        if noise(*best) <= 1:
             break
-        best = min(best, run(), key=lambda one: disturbance(*one))
+        best = min(best, run(), key=lambda one: noise(*one))
     return best
 
 
-def disturbance(point: Point, log: Sequence[Logged]) -> float:
+def noise(point: Point, log: Sequence[Logged]) -> float:
     """More than 1 if other processes disturbed the run."""
     late_ns = percentile(sorted(one.sent_ns - one.due_ns for one in log), 99)
     waited = point.machine.thread_delay_share if point.machine else None

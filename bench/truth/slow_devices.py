@@ -1,4 +1,4 @@
-"""Devices that need longer for an operation than a run lasts: loop devices throttled by a cgroup, in fio and in iocurve.
+"""Devices that need longer for an operation than a run lasts: loop devices throttled by a cgroup, in fio and here.
 
 A device of r operations per second with n in flight takes i/r for the i-th of the first n and n/r for each after them:
 the numbers are known without either tool. Both wait for what is in flight at the end. Needs root.

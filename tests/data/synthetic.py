@@ -90,7 +90,7 @@ def in_turns(points: Sequence[Point], deviation: float = 0.01, rounds: int = 6) 
             factor = 1 + deviation * (1 if (number + member) % 3 else -2)
             turns.append(
                 Turn(
-                    round=number + 1,
+                    repetition=number + 1,
                     order=number * len(points) + place + 1,
                     state="finished",
                     window_ns=summary.window_ns // rounds,
@@ -101,7 +101,7 @@ def in_turns(points: Sequence[Point], deviation: float = 0.01, rounds: int = 6) 
                     seeds=(number,),
                 )
             )
-        made.append(point.replace(turns=tuple(turns), compared_with=names))
+        made.append(point.replace(runs=tuple(turns), compared_with=names))
     return made
 
 

@@ -481,15 +481,15 @@ def attribution(experiment: Experiment, result: Result) -> Attribution:
 
     Raises ``TargetError`` where nothing completed in a turn.
     """
-    if idle := [point.name for point in result.points if not all(turn.operations for turn in point.turns)]:
+    if idle := [point.name for point in result.points if not all(turn.operations for turn in point.runs)]:
         raise TargetError(f"{', '.join(idle)}: no operation completed in a turn; use a longer runtime")
     moves_bytes = all(point.summary().bytes_per_s > 0 for point in result.points)
     rates = {
-        point.name: [turn.bytes_per_s if moves_bytes else turn.iops for turn in point.turns] for point in result.points
+        point.name: [turn.bytes_per_s if moves_bytes else turn.iops for turn in point.runs] for point in result.points
     }
     numbers = range(experiment.run.rounds)
     rounds = [{one: rates[title][number] for one, title in experiment.titles.items()} for number in numbers]
-    resolution = fmean(counting_resolution(turn.operations) for point in result.points for turn in point.turns)
+    resolution = fmean(counting_resolution(turn.operations) for point in result.points for turn in point.runs)
     return Attribution(
         factors=factors(experiment.design, rounds, rates["B"], experiment.run.margin, 2 * resolution),
         without_effect=experiment.without_effect,

@@ -41,13 +41,13 @@ OWN = ("counters", "limit", "storage", "devices", "page cache")
 
 def compared(facts: CacheFacts, repeated: Sequence[float], fresh: Sequence[float]) -> CacheFacts:
     """The facts with the rates of the turns at repeated and at fresh offsets."""
-    facts = facts.replace(repeated_turns=tuple(repeated), fresh_turns=tuple(fresh))
+    facts = facts.replace(repeated_runs=tuple(repeated), fresh_runs=tuple(fresh))
     ratio = turns_ratio(facts)
     if ratio is None:
         return facts
     low, high = (None if bound is None else bound - 1 for bound in (ratio.low, ratio.high))
     gain = Interval(value=ratio.value - 1, low=low, high=high)
-    return facts.replace(repeated_iops=_of_turns(repeated), fresh_iops=_of_turns(fresh), gain=gain)
+    return facts.replace(repeated_iops=_of_turns(repeated), fresh_iops=_of_turns(fresh), speedup=gain)
 
 
 def turns_ratio(facts: CacheFacts) -> RateRatio | None:
@@ -55,11 +55,11 @@ def turns_ratio(facts: CacheFacts) -> RateRatio | None:
 
     The order of the turns is repeated, fresh, fresh, repeated, and so on. Results of earlier versions have no turns.
     """
-    gain = facts.gain
-    if not facts.fresh_turns and gain is not None:
+    gain = facts.speedup
+    if not facts.fresh_runs and gain is not None:
         low, high = (None if bound is None else bound + 1 for bound in (gain.low, gain.high))
         return RateRatio(gain.value + 1, low, high)
-    turns = enumerate(zip(facts.repeated_turns, facts.fresh_turns, strict=True))
+    turns = enumerate(zip(facts.repeated_runs, facts.fresh_runs, strict=True))
     pairs = [
         RatePair(one, other, 2 * number + number % 2, 2 * number + 1 - number % 2) for number, (one, other) in turns
     ]
@@ -108,7 +108,7 @@ def _verdict(facts: CacheFacts, evidence: tuple[CacheEvidence, ...]) -> CacheVer
         return "unclear" if any(one.source == "counters" and one.says == "not_cached" for one in evidence) else "cached"
     if any(one.source == "counters" and one.says == "not_cached" for one in evidence):
         return "uncached"
-    return "unclear" if evidence or facts.gain else "not_checked"
+    return "unclear" if evidence or facts.speedup else "not_checked"
 
 
 def _fully_warm(evidence: tuple[CacheEvidence, ...]) -> bool:
@@ -184,16 +184,16 @@ def repeated_evidence(facts: CacheFacts) -> CacheEvidence | None:
     ratio = turns_ratio(facts)
     if ratio is None:
         return None
-    faster = [one > (1 + GAIN_MIN) * other for one, other in zip(facts.repeated_turns, facts.fresh_turns, strict=True)]
+    faster = [one > (1 + GAIN_MIN) * other for one, other in zip(facts.repeated_runs, facts.fresh_runs, strict=True)]
     # A cache that fills makes the ratio fall from turn to turn, which widens the interval: the sign test finds it.
     is_mostly_faster = sign_test(sum(faster), len(faster)) <= (1 - CONFIDENCE) / 2
     if is_mostly_faster or (ratio.verdict == "faster" and (ratio.low or 0) > 1 + GAIN_MIN):
-        turns = f", in {sum(faster)} of {len(faster)} turns" if faster else ""
+        turns = f", in {sum(faster)} of {len(faster)} runs" if faster else ""
         return CacheEvidence(
             source="repeated", text=f"repeated offsets are faster than fresh ones{turns}", says="cached"
         )
-    if ratio.verdict == "cannot tell":
-        text = f"the rates of the turns vary too much to compare repeated offsets with fresh ones{_because(ratio)}"
+    if ratio.verdict == "inconclusive":
+        text = f"the rates of the runs vary too much to compare repeated offsets with fresh ones{_because(ratio)}"
     elif ratio.verdict == "no difference" or ratio.is_small:
         text = (
             f"repeated offsets are as fast as fresh ones, to {margin_text(ratio.margin)}: no cache answers, or caches "
@@ -273,7 +273,7 @@ def cache_remarks(result: Result) -> list[str]:
 _VERDICTS = {
     "cached": "the figures look cached, as they were meant to be",
     "uncached": "not cached",
-    "unclear": "cannot tell whether caches answered",
+    "unclear": "inconclusive whether caches answered",
     "not_checked": "not compared",
 }
 
@@ -286,13 +286,13 @@ def _text_of_verdict(facts: CacheFacts) -> str:
 def _checked(result: Result) -> list[tuple[Point, CacheFacts]]:
     """The points whose caches were judged; of a family those with a comparison, or else the first."""
     judged = [(point, point.cache) for point in result.points if point.cache and _is_judged(point.cache)]
-    compared = {point.family for point, facts in judged if facts.gain}
+    compared = {point.family for point, facts in judged if facts.speedup}
     first = {point.family: point for point, _ in reversed(judged) if point.family not in compared}
-    return [(point, facts) for point, facts in judged if facts.gain or first.get(point.family) is point]
+    return [(point, facts) for point, facts in judged if facts.speedup or first.get(point.family) is point]
 
 
 def _is_judged(facts: CacheFacts) -> bool:
-    return facts.gain is not None or bool(facts.evidence)
+    return facts.speedup is not None or bool(facts.evidence)
 
 
 def _preparations(result: Result) -> dict[tuple[str, str], None]:

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from iocurve.analysis.check_names import Name, Vocabulary, slug
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, Confidence
 from iocurve.foundation.errors import Diagnostic, DialectError, nearest
-from iocurve.result.document import EARLIER_LIMIT_CODES
+from iocurve.result.document import EARLIER_VALUES
 
 Relation = Literal["<", "<=", ">", ">=", "==", "!="]
 _TOKEN = re.compile(
@@ -242,7 +242,7 @@ class _ExpressionParser:
         text = literal.text[1:-1]
         known: Sequence[str] = ()
         if name.figure == "limited_by":
-            codes = EARLIER_LIMIT_CODES | {slug(kind.short_name): code for code, kind in LIMIT_KINDS.items()}
+            codes = EARLIER_VALUES | {slug(kind.short_name): code for code, kind in LIMIT_KINDS.items()}
             text, known = codes.get(text, text), [*LIMIT_KINDS]
         elif name.figure == "limited_by_confidence":
             known = get_args(Confidence)

@@ -16,7 +16,7 @@ from iocurve.engine.plan import OperationKind, Plan
 from iocurve.foundation.errors import unknown
 from iocurve.foundation.units import MIB, MICROSECOND_NS, parse_bandwidth, parse_bytes, parse_count, parse_time_ns
 from iocurve.result import figures
-from iocurve.result.document import Result
+from iocurve.result.document import EARLIER_FIELDS, Result
 
 Measure = Literal["time", "rate", "throughput", "size", "count", "number", "share", "text"]
 """The unit of a value: µs, operations per second, MiB/s, bytes, a count, a plain number, per cent, or text."""
@@ -37,7 +37,7 @@ _FIGURES: dict[str, Measure] = {
     "stall": "time",
     "cpu_us_per_operation": "time",
     "concurrency_achieved": "number",
-    "gain": "number",
+    "speedup": "number",
     "limited_by": "text",
     "limited_by_confidence": "text",
 }
@@ -206,8 +206,9 @@ class Vocabulary(msgspec.Struct, frozen=True):
 
 
 def _figure(text: str, column: int) -> Name | None:
-    if text in _FIGURES:
-        return Name(text, column, _FIGURES[text], figure=text)
+    figure = EARLIER_FIELDS.get(text, text)
+    if figure in _FIGURES:
+        return Name(text, column, _FIGURES[figure], figure=figure)
     found = _LATENCY.match(text)
     if found is None:
         return None

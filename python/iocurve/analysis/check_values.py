@@ -89,10 +89,10 @@ class PointValues(msgspec.Struct, frozen=True):
         found = longest_stall(self.point.outcome.workers)
         return None if self.point.imported else Value(found[1] / MICROSECOND_NS if found else 0.0)
 
-    def _gain(self, _: Name) -> Value | None:
+    def _speedup(self, _: Name) -> Value | None:
         names = self.point.compared_with
         base = next((one for one in self.result.points if names and one.name == names[0]), None)
-        found = self.point.gain_over(base) if base is not None and base is not self.point else None
+        found = self.point.speedup_over(base) if base is not None and base is not self.point else None
         return None if found is None else Value(found.value, found.low, found.high)
 
 
@@ -104,7 +104,7 @@ def _figure(figures: KindFigures, name: Name) -> float | str | None:
 _WITH_INTERVAL: Mapping[str, Callable[[PointValues, Name], Value | None]] = {
     "iops": PointValues._rate,
     "mib_per_s": PointValues._rate,
-    "gain": PointValues._gain,
+    "speedup": PointValues._speedup,
     "stall": PointValues._stall,
 }
 

@@ -19,7 +19,7 @@ from iocurve.foundation.units import SECOND_NS, counted, format_duration, format
 from iocurve.result.document import Point, Result
 from iocurve.result.figures import plain
 
-Verdict = Literal["failed", "cannot_tell", "passed"]
+Verdict = Literal["failed", "inconclusive", "passed"]
 TIMES_MIN = 10
 """From here on a value is a multiple of its bound, and not per cent above it."""
 ValueOf = Callable[[Name], Value | None]
@@ -33,7 +33,7 @@ class Check(msgspec.Struct, frozen=True):
     """Name of the point; empty for the whole result."""
     verdict: Verdict
     text: str
-    """By how much it failed, or why it cannot be told: ``p99 2.31 ms is 15.5 % above 2ms``."""
+    """By how much it failed, or why it is inconclusive: ``p99 2.31 ms is 15.5 % above 2ms``."""
 
 
 class Checks(msgspec.Struct, frozen=True):
@@ -49,14 +49,14 @@ class Checks(msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of all verdicts: failed, then cannot tell."""
+        """The worst of all verdicts: failed, then inconclusive."""
         found = {check.verdict for check in self.all}
-        return "failed" if "failed" in found else "cannot_tell" if "cannot_tell" in found else "passed"
+        return "failed" if "failed" in found else "inconclusive" if "inconclusive" in found else "passed"
 
     @property
     def sentence(self) -> str:
         """``3 checks: 1 failed, 2 passed``."""
-        words: dict[Verdict, str] = {"failed": "failed", "cannot_tell": "cannot tell", "passed": "passed"}
+        words: dict[Verdict, str] = {"failed": "failed", "inconclusive": "inconclusive", "passed": "passed"}
         counts = ", ".join(f"{len(self.of(verdict))} {word}" for verdict, word in words.items() if self.of(verdict))
         return f"{counted(len(self.all), 'check')}: {counts}"
 
@@ -70,7 +70,7 @@ def check(result: Result, expressions: Iterable[Expression]) -> Checks:
 def _checked(result: Result, expression: Expression) -> Iterator[Check]:
     if expression.is_of_result:
         found = judged(expression.text, "", expression.condition, lambda name: found_value(result, name))
-        yield found or Check(expression.text, "", "cannot_tell", "the search did not find the value")
+        yield found or Check(expression.text, "", "inconclusive", "the search did not find the value")
         return
     is_empty = True
     for point in result.points:
@@ -81,7 +81,7 @@ def _checked(result: Result, expression: Expression) -> Iterator[Check]:
             yield one
     if is_empty:
         why = "no point is selected and has these values" if expression.where else "no point has these values"
-        yield Check(expression.text, "", "cannot_tell", why)
+        yield Check(expression.text, "", "inconclusive", why)
 
 
 def check_changes(comparison: Comparisons, expressions: Sequence[Expression]) -> Checks:
@@ -117,7 +117,7 @@ def _changed(comparison: Comparisons, expression: Expression) -> Iterator[Check]
             is_empty = False
             yield one
     if is_empty:
-        yield Check(expression.text, "", "cannot_tell", "no point that is compared has these values")
+        yield Check(expression.text, "", "inconclusive", "no point that is compared has these values")
 
 
 def _by_point(comparison: Comparisons) -> dict[tuple[int, str, str], list[Difference]]:
@@ -154,7 +154,7 @@ def judged(expression: str, subject: str, condition: Condition, value_of: ValueO
     if holds is False:
         return Check(expression, subject, "passed", "")
     texts = [_text(one, value) for one, value in values if value and compared(one, value) is holds]
-    return Check(expression, subject, "failed" if holds else "cannot_tell", "; ".join(texts))
+    return Check(expression, subject, "failed" if holds else "inconclusive", "; ".join(texts))
 
 
 def compared(comparison: ValueComparison, value: Value) -> bool | None:
@@ -175,7 +175,7 @@ def compared(comparison: ValueComparison, value: Value) -> bool | None:
 
 
 def _holds(condition: Condition, value_of: ValueOf) -> bool | None:
-    """Three-valued: True, False, or None where it cannot be told (Kleene's logic). A missing value is False."""
+    """Three-valued: True, False, or None where it is unknown (Kleene's logic). A missing value is False."""
     if isinstance(condition, ValueComparison):
         value = value_of(condition.name)
         return compared(condition, value) if value else False

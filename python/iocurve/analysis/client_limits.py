@@ -1,4 +1,4 @@
-"""Finds what limited each load client of a point, and what that says of all of them together."""
+"""Finds what limited each agent of a point, and what that says of all of them together."""
 
 from __future__ import annotations
 

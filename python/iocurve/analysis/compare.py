@@ -1,4 +1,4 @@
-"""Compares results: what is faster, slower, not different, or cannot be told, for each point and figure.
+"""Compares results: what is faster, slower, not different, or inconclusive, for each point and figure.
 
 ::
 
@@ -9,8 +9,8 @@
 
 A check such as ``p99 change > 5%`` takes the differences whose ``name`` is ``p99_us`` (names as in
 ``iocurve.result.figures``) and compares its bound with the interval from ``low_percent`` to ``high_percent``: beyond
-the bound if the whole interval is, not beyond it if none of it is, and cannot tell otherwise or where a bound of the
-interval is None. ``change_percent`` of a latency is positive where latency rose; ``verdict`` knows that this is slower.
+the bound if the whole interval is, not beyond it if none of it is, and is inconclusive otherwise or where a bound of
+the interval is None. ``change_percent`` of a latency is positive where latency rose; ``verdict`` then says slower.
 
 Points that took turns are compared by their pairs (``iocurve.result.paired``). Other points have an interval each: of
 the rate from the intervals of the run with their correlation, of a percentile from order statistics
@@ -51,7 +51,7 @@ KIND_FIGURES = NAMES[:-1]
 """The figures that are compared of each kind of operation where a point has several: ``read_p99_us``."""
 SINGLE_RUN = (
     "The interval of a point that ran once holds the variation within that run, and not the differences between runs: "
-    "iocurve ab measures both in turns."
+    "iocurve ab interleaves the runs of both."
 )
 
 
@@ -73,7 +73,7 @@ class Difference(msgspec.Struct, frozen=True):
     """Speed relative to the base: the ratio of rates, or the inverse ratio of latencies or CPU times."""
     confidence: float
     """Confidence level of the interval, such that all intervals of the comparison hold together."""
-    disturbance: str | None = None
+    noise: str | None = None
     """Disturbance of one of the points by others; None without one."""
     is_disturbed_run: bool = False
     """One of the points ran once and was disturbed, which its interval does not hold: there is no verdict."""
@@ -85,15 +85,15 @@ class Difference(msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> Verdict:
-        """``faster``, ``slower``, ``no difference`` or ``cannot tell``."""
-        return "cannot tell" if self.is_disturbed_run else self.speed.verdict
+        """``faster``, ``slower``, ``no difference`` or ``inconclusive``."""
+        return "inconclusive" if self.is_disturbed_run else self.speed.verdict
 
     @property
     def verdict_text(self) -> str:
         """The verdict with the margin and with doubts: ``faster, by less than 10 %``."""
         if self.is_disturbed_run:
-            return "cannot tell: measured once, and disturbed"
-        return ", ".join(filter(None, (self.speed.verdict_text, self._power_text, self.disturbance and "disturbed")))
+            return "inconclusive: measured once, and noisy"
+        return ", ".join(filter(None, (self.speed.verdict_text, self._power_text, self.noise and "noisy")))
 
     @property
     def _power_text(self) -> str:
@@ -142,7 +142,7 @@ class Difference(msgspec.Struct, frozen=True):
             "confidence": self.confidence,
             "verdict": self.verdict,
             "verdict_text": self.verdict_text,
-            "disturbance": self.disturbance,
+            "noise": self.noise,
         }
 
     def _percent(self, speed: float) -> float:
@@ -214,7 +214,7 @@ def compare_turns(result: Result, margin: float = MARGIN) -> Comparison:
         for test in _tests(base, point, 1, margin, is_paired=True)
     ]
     if not tests:
-        raise ResultError(f"{result.name}: no points took turns; name two results to compare")
+        raise ResultError(f"{result.name}: no points have interleaved runs; name two results to compare")
     return _compared((result,), tests, [], margin)
 
 
@@ -235,7 +235,7 @@ def figure_interval(
         logs = [math.log(one) for one in known]
         half = student_quantile(len(logs) - 1, confidence) * stdev(logs) / math.sqrt(len(logs))
         return Bounded(value, value * math.exp(-half), value * math.exp(half))
-    if kind and point.turns:
+    if kind and point.runs:
         return Bounded(value, None, None)
     if figure == "iops":
         rates = [one.iops for one in point.course(kind)]
@@ -291,25 +291,25 @@ class _Test(msgspec.Struct, frozen=True):
         if own is None or base is None:
             return None
         pairs = self._pairs() if self.is_paired else []
-        level = confidence_of_turns(confidence, are_chosen=self.point.turns_chosen)
+        level = confidence_of_turns(confidence, are_chosen=self.point.runs_chosen)
         found = rate_ratio(pairs, self.margin, level) if len(pairs) >= PAIRS_MIN else self._unpaired(confidence)
         if found is None:
             return None
-        doubt = found.doubt.replace("the rates of the turns", "the turns")
+        doubt = found.doubt.replace("the rates of the runs", "the runs")
         return replace(found, own_limit=self._own_limit(), doubt=doubt)
 
     def _pairs(self) -> list[RatePair]:
         """The pairs of rounds in which both ran, slower over faster, so that their ratio is one of speeds."""
-        turns = {turn.round: turn for turn in _finished(self.base)}
+        turns = {turn.repetition: turn for turn in _finished(self.base)}
         pairs = []
         for turn in _finished(self.point):
-            if turn.round in turns:
-                own, base = _turn_value(turn, self.name), _turn_value(turns[turn.round], self.name)
+            if turn.repetition in turns:
+                own, base = _turn_value(turn, self.name), _turn_value(turns[turn.repetition], self.name)
                 if own is None or base is None:
                     return []
                 values = (own, base) if self.figure == "iops" else (base, own)
-                resolution = self._resolution(turn, own) + self._resolution(turns[turn.round], base)
-                pairs.append(RatePair(*values, turn.order, turns[turn.round].order, resolution))
+                resolution = self._resolution(turn, own) + self._resolution(turns[turn.repetition], base)
+                pairs.append(RatePair(*values, turn.order, turns[turn.repetition].order, resolution))
         return pairs
 
     def _resolution(self, turn: Turn, value: float) -> float:
@@ -325,7 +325,7 @@ class _Test(msgspec.Struct, frozen=True):
         doubt = "" if None not in (*own, *base) else self._doubt(confidence)
         low, high = ratio_bounds(own, base)
         found = RateRatio(own.value / base.value, low, high, self.margin, doubt if low is None or high is None else "")
-        if found.verdict == "cannot tell" and not found.doubt and self.figure == "iops":
+        if found.verdict == "inconclusive" and not found.doubt and self.figure == "iops":
             return replace(found, doubt=self._shortage())
         return found
 
@@ -333,7 +333,7 @@ class _Test(msgspec.Struct, frozen=True):
         """The further measured time that a rate needs before its events or its level are known; empty for none."""
         kind, seconds = of_kind(self.name)[0], 0.0
         for point in (self.base, self.point):
-            course = [] if point.turns else point.course(kind)
+            course = [] if point.runs else point.course(kind)
             missing = values_missing([one.iops for one in course]) if course else 0
             seconds = max(seconds, missing * course[0].length_ns / SECOND_NS if course else 0.0)
         return f"not enough data: at least {math.ceil(seconds)} s more" if seconds else ""
@@ -381,7 +381,7 @@ class _Test(msgspec.Struct, frozen=True):
             value=value,
             speed=speed,
             confidence=confidence,
-            disturbance=self.point.disturbance or self.base.disturbance,
+            noise=self.point.noise or self.base.noise,
             is_disturbed_run=self.is_disturbed_run,
         )
 
@@ -401,8 +401,8 @@ class _Test(msgspec.Struct, frozen=True):
 
     @property
     def is_disturbed_run(self) -> bool:
-        """A disturbance of a single run is not in its interval."""
-        return any(point.disturbance and len(point.turns) < PAIRS_MIN for point in (self.base, self.point))
+        """Noise in a single run is not in its interval."""
+        return any(point.noise and len(point.runs) < PAIRS_MIN for point in (self.base, self.point))
 
 
 def _tests(base: Point, point: Point, number: int, margin: float, *, is_paired: bool) -> Iterator[_Test]:
@@ -430,7 +430,7 @@ def _compared(
 ) -> Comparison:
     found = _corrected(tests)
     differences = tuple(test.difference(*one) for test, one in zip(tests, found, strict=True) if one is not None)
-    once = any(not point.turns for test in tests for point in (test.base, test.point))
+    once = any(not point.runs for test in tests for point in (test.base, test.point))
     return Comparison(results, differences, tuple(unmatched), margin, once)
 
 
@@ -478,7 +478,7 @@ def ratio_bounds(own: Bounded, base: Bounded) -> tuple[float | None, float | Non
 
 
 def _finished(point: Point) -> list[Turn]:
-    return [turn for turn in point.turns if turn.state == "finished"]
+    return [turn for turn in point.runs if turn.state == "finished"]
 
 
 def _turn_value(turn: Turn, name: str) -> float | None:

@@ -96,7 +96,7 @@ def trust_of(measured: Sequence[MeasuredPoint]) -> tuple[Condition, str]:
     points = [member.point for member in measured]
     text = "; ".join(filter(None, (text, stalled_points_text(points), discarded_text(points))))
     if starved := _starved_volume(measured):
-        return "starved" if state == "starved" else "disturbed", "; ".join([text, *starved])
+        return "CPU-starved" if state == "CPU-starved" else "noisy", "; ".join([text, *starved])
     return state, text
 
 
@@ -104,20 +104,20 @@ def _trust_of(measured: Sequence[MeasuredPoint]) -> tuple[Condition, str]:
     """As ``trust_of``, without what a volume says."""
     points = [member.point for member in measured]
     counts = Counter(map(condition, points))
-    disturbed = [point for point in points if point.disturbance]
+    disturbed = [point for point in points if point.noise]
     whole = counted(len(points), "point")
     if disturbed:
-        told = f"isturbed: {len(disturbed)} of {whole}, by {culprits(disturbed)}"
-        if not counts["starved"]:
-            return "disturbed", f"D{told}"
+        told = f"oisy: {len(disturbed)} of {whole}, by {culprits(disturbed)}"
+        if not counts["CPU-starved"]:
+            return "noisy", f"N{told}"
         use = max((point.machine for point in disturbed), key=starved_share)
         who = "" if use is None or starved_party(use) == "load" else "the target "
         time = f"for up to {100 * starved_share(use):.0f} % of the time"
-        starved = f"Starved of processors: {counts['starved']} of {whole}, {who}{time}"
-        return "starved", f"{starved}; d{told}"
-    if counts["quiet"] < len(points):
+        starved = f"CPU-starved: {counts['CPU-starved']} of {whole}, {who}{time}"
+        return "CPU-starved", f"{starved}; n{told}"
+    if counts["idle"] < len(points):
         return "not known", f"Other work on this machine is not known for {counts['not known']} of {whole}"
-    return "quiet", f"Quiet: other work on this machine disturbed none of {whole}" if points else ""
+    return "idle", f"Idle: other work on this machine disturbed none of {whole}" if points else ""
 
 
 def remarks_of(result: Result) -> list[str]:
@@ -132,7 +132,7 @@ def _emulation(result: Result) -> list[str]:
     fitted = fitted_figures(targets)
     found = [
         f"The embedded volume ran at {speed:.3g} of its speed: rates are multiplied by {speed:.3g}, latencies by "
-        f"{1 / speed:.3g}; gains, depths and the shape of curves are those of the whole."
+        f"{1 / speed:.3g}; speedups, depths and the shape of curves are those of the whole."
         for speed in dict.fromkeys(filter(None, speeds))
     ]
     if fitted:
@@ -147,7 +147,7 @@ def level_doubts(points: Iterable[Point]) -> list[str]:
 
 def _unsure_rates(points: Iterable[Point]) -> list[str]:
     """Points of one run whose rate was measured too briefly for what it shows, or has long memory."""
-    return [f"{point.name}: {text}" for point in points if not point.turns and (text := unsure_text(point.course()))]
+    return [f"{point.name}: {text}" for point in points if not point.runs and (text := unsure_text(point.course()))]
 
 
 def unsure_text(course: Sequence[SeriesInterval]) -> str:
@@ -182,7 +182,7 @@ def _level_doubts(point: Point) -> list[str]:
         return [_drift_text(point.name, change, intervals)]
     at_s = (intervals[change.index].start_ns - point.course()[0].start_ns) / SECOND_NS
     why = "burst credits that are spent look like this" if change.after < change.before else "its start was not steady"
-    if point.disturbance:
+    if point.noise:
         why = "other work on this machine disturbed the point"
     return [
         f"{point.name} left its level {format_number(at_s, 3)} s into the measured time: "
@@ -296,14 +296,13 @@ def _starved_volume(measured: Iterable[MeasuredPoint]) -> list[str]:
 
 def _disturbed(measured: Sequence[MeasuredPoint]) -> list[str]:
     """Points that others on this machine disturbed, also when they were measured again."""
-    found = [member.point for member in measured if member.point.disturbance]
+    found = [member.point for member in measured if member.point.noise]
     if not found:
         return []
-    names = first_names([f"{point.name} ({point.disturbance})" for point in found], "; ")
-    again = ", also when measured again" if any(point.repeats for point in found) else ""
+    names = first_names([f"{point.name} ({point.noise})" for point in found], "; ")
+    again = ", also when measured again" if any(point.retries for point in found) else ""
     return [
-        f"{len(found)} of {counted(len(measured), 'point')} were disturbed by other work on this machine{again}: "
-        f"{names}."
+        f"{len(found)} of {counted(len(measured), 'point')} were noisy, by other work on this machine{again}: {names}."
     ]
 
 
@@ -312,7 +311,7 @@ def _single_gains(families: Iterable[PointFamily]) -> list[str]:
     found = [
         family.heading
         for family in families
-        if any(family.varies(axis) for axis in COMPARED_AXES) and not any(one.point.turns for one in family.members)
+        if any(family.varies(axis) for axis in COMPARED_AXES) and not any(one.point.runs for one in family.members)
     ]
     names = ", ".join(found)
     return [f"{names}: each point was measured once, so ratios of their rates have no interval."] if found else []

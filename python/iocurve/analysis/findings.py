@@ -52,9 +52,9 @@ def _knees(family: PointFamily) -> list[str]:
 
 def _knee(family: PointFamily, name: str, series: Sequence[MeasuredPoint]) -> str:
     subject = f"{family.heading}, {name}" if name else family.heading
-    starved = sum(condition(member.point) == "starved" for member in series)
+    starved = sum(condition(member.point) == "CPU-starved" for member in series)
     if starved:
-        return f"{subject}: {starved} of {len(series)} points starved of processors, so that they show no knee."
+        return f"{subject}: {starved} of {len(series)} points CPU-starved, so that they show no knee."
     start = knee([member.point for member in series])
     found = series[-1].limit
     if start is None and found is not None and is_sure(found) and found.code != "depth":

@@ -17,7 +17,7 @@ from iocurve.result.paired import RateRatio
 class Gain(RateRatio, frozen=True):
     """The rate of a point relative to that of another."""
 
-    disturbance: str | None = None
+    noise: str | None = None
     """How others disturbed one of the points; None if they did not."""
 
     @property
@@ -32,8 +32,8 @@ class Gain(RateRatio, frozen=True):
 
     @property
     def verdict_text(self) -> str:
-        """``no difference of 10 % or more``, ``cannot tell: 1 of 5 turns had no operations``, ``faster, disturbed``."""
-        return ", ".join(filter(None, (super().verdict_text, self.disturbance and "disturbed")))
+        """``no difference of 10 % or more``, ``inconclusive: 1 of 5 runs had no operations``, ``faster, noisy``."""
+        return ", ".join(filter(None, (super().verdict_text, self.noise and "noisy")))
 
     @property
     def full_text(self) -> str:
@@ -43,11 +43,11 @@ class Gain(RateRatio, frozen=True):
 
 def gain_of(member: MeasuredPoint, base: MeasuredPoint) -> Gain | None:
     """Compares the rates of two points, in the unit of the first; None where the base measured nothing."""
-    found = member.point.gain_over(base.point)
+    found = member.point.speedup_over(base.point)
     if found is None:
         return None
     limits = [one.limit.short_name for one in (member, base) if one.limit and one.limit.code in OWN_LIMITS]
-    gain = Gain(**asdict(found), disturbance=member.point.disturbance or base.point.disturbance)
+    gain = Gain(**asdict(found), noise=member.point.noise or base.point.noise)
     return replace(gain, own_limit=limits[0]) if limits else gain
 
 

@@ -76,7 +76,7 @@ def headlines_of(
 def mark_of(points: Collection[Point]) -> str:
     """Why a figure of some points is doubtful: ``disturbed``, ``3 of 14 points disturbed``; empty without a doubt."""
     counts = Counter(map(condition, points))
-    words: dict[Condition, str] = {"starved": "starved of processors", "disturbed": "disturbed"}
+    words: dict[Condition, str] = {"CPU-starved": "CPU-starved", "noisy": "noisy"}
     found = [(counts[state], word) for state, word in words.items() if counts[state]]
     if late := [share for point in points if (share := missed_share(point.summary())) > MISSED_SHARE]:
         found.append((len(late), f"missed up to {100 * max(late):.2g} % of due operations"))

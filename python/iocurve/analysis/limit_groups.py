@@ -289,7 +289,7 @@ def sentences_of(
         found = [f"{capitalised(first.what)}: {value}{f' ({detail})' if detail else ''}."]
     else:
         *others, last = rates[:RATES_NAMED_MAX] or [""]
-        verb = "reached" if machine in ("disturbed", "starved") else "sustains"
+        verb = "reached" if machine in ("noisy", "CPU-starved") else "sustains"
         found = [f"It {verb} {' and '.join(filter(None, (', '.join(others), last)))}."] if rates else []
     held = [group for group in groups if group.confidence in SURE and not kind_of(group.code).is_of_client]
     of = counted(sum(group.count for group in groups), "point")

@@ -80,7 +80,7 @@ def _surer(verdict: Limit | None, shown: Limit | None) -> Limit | None:
 
 
 def _together(points: Sequence[Point], result: Result) -> dict[int, Limit]:
-    """The limits that points show together and that probes found, by target and number of load clients."""
+    """The limits that points show together and that probes found, by target and number of agents."""
     by_target: dict[tuple[str, int], list[Point]] = {}
     for point in points:
         by_target.setdefault((result.target_of(point).address, len(point.clients)), []).append(point)
@@ -89,7 +89,7 @@ def _together(points: Sequence[Point], result: Result) -> dict[int, Limit]:
         target = result.target_of(of_target[0])
         if tells_nothing(target):
             shown = limits_together(of_target, target)
-            probed = probed_limits(of_target, result.probes, shown, target)
+            probed = probed_limits(of_target, result.perturbation_tests, shown, target)
             verdicts |= shown
             verdicts |= {key: found for key, found in probed.items() if wants_probe(shown.get(key))}
     return verdicts

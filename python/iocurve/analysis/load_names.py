@@ -173,5 +173,5 @@ def axis_text(axis: str, value: Axis) -> str:
         return format_bytes(int(value))
     if axis == "read_percent":
         reads = float(value)
-        return {100: "read", 0: "write"}.get(reads, f"mix {reads:g}:{100 - reads:g}")
+        return {100.0: "read", 0.0: "write"}.get(reads, f"mix {reads:g}:{100 - reads:g}")
     return str(value) if axis in ("kind", "order", "target") else f"{axis} {value}"

@@ -69,7 +69,7 @@ class MeasuredLoad:
     point: Point
     target: TargetFacts
     is_client: bool = False
-    """The load is the part of one load client of several."""
+    """The load is the part of one agent of several."""
 
     @property
     def machine_name(self) -> str:

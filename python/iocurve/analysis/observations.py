@@ -146,14 +146,14 @@ def _mix(load: MeasuredLoad) -> float:
 
 
 def _error(load: MeasuredLoad) -> float | None:
-    turns = [turn.iops for turn in load.point.turns if turn.state == "finished"]
+    turns = [turn.iops for turn in load.point.runs if turn.state == "finished"]
     return relative_error(turns, [interval.iops for interval in load.course], load.point.length_chosen_by)
 
 
 def relative_error(turns: Sequence[float], rates: Sequence[float], chosen_by: int = 0) -> float | None:
     """Relative standard error of a rate, from its turns or else its intervals; None where it is not known well enough.
 
-    A short series of intervals cannot tell how they depend on one another: they are taken as independent, with
+    A short series of intervals does not show how they depend on one another: they are taken as independent, with
     Student's wide interval. The error of a search's point is from the intervals after the ``chosen_by`` ones that chose
     its length.
     """

@@ -59,7 +59,7 @@ class PublishedComparison(msgspec.Struct, frozen=True):
     @property
     def is_same(self) -> bool:
         """Within the tolerance; a gain must have a verdict as well."""
-        return abs(self.ratio - 1) <= TOLERANCE and (self.gain is None or self.gain.verdict != "cannot tell")
+        return abs(self.ratio - 1) <= TOLERANCE and (self.gain is None or self.gain.verdict != "inconclusive")
 
 
 def comparisons_of(result: Result) -> list[PublishedComparison]:

@@ -139,4 +139,4 @@ class Reading(msgspec.Struct, frozen=True, dict=True):
         if point.compared_with[0] not in members:
             return ""
         gain = gain_of(members[point.name], members[point.compared_with[0]])
-        return gain.full_text if gain else f"cannot tell: {point.compared_with[0]} had no operations"
+        return gain.full_text if gain else f"inconclusive: {point.compared_with[0]} had no operations"

@@ -1,4 +1,4 @@
-"""Contexts of measurements for programs: load clients of a cluster, served metrics; and errors in a program's words."""
+"""Contexts of measurements for programs: agents of a cluster, served metrics; and errors in a program's words."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def machines() -> Machines:
 
 @contextmanager
 def load_clients(on: str = "auto", clients: int | None = None) -> Iterator[int]:
-    """Runs jobs, scenarios and searches that start in the block on the load clients of a Ray cluster.
+    """Runs jobs, scenarios and searches that start in the block on the agents of a Ray cluster.
 
     Gives the number of clients. ``on`` is HOST:PORT of the cluster's head, or ``auto`` for the cluster of this machine;
     ``clients`` is None for one on every node. Files, workers and queue depth are for each client; all start at the same

@@ -56,8 +56,8 @@ def check(result: Result | Path | str, *expressions: str) -> Checks:
     """Checks which points fail an expression, as ``iocurve check --fail-if``: ``check(result, "p99 > 2ms")``.
 
     ``result`` is one, or the path of one. The ``verdict`` is ``failed`` if one expression holds for a point,
-    ``cannot_tell`` if its interval spans the bound. Raises ``ResultError``, and ``DialectError`` with the place of each
-    error in the expressions.
+    ``inconclusive`` if its interval spans the bound. Raises ``ResultError``, and ``DialectError`` with the place of
+    each error in the expressions.
     """
     found = _result(result)
     return checking.check(found, parse_all(expressions, Vocabulary.of(found)))

@@ -176,9 +176,9 @@ class Watch(NoView):
         """The running turn ends."""
         self._progress.turn_finished()
 
-    def point_finished(self, summary: Summary, disturbance: str | None = None) -> None:
+    def point_finished(self, summary: Summary, noise: str | None = None) -> None:
         """The running point ends."""
-        del summary, disturbance
+        del summary, noise
         self._progress.end_point()
 
     def end(self) -> None:

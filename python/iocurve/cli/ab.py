@@ -1,4 +1,4 @@
-"""The command that measures two targets, or runs two commands, in turns."""
+"""The command that measures two targets, or runs two commands, interleaved."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from iocurve.result.document import Result
 
 EXIT_CHECK_FAILED = 4
-EXIT_CANNOT_TELL = 5
-STATUS: dict[Verdict, int] = {"failed": EXIT_CHECK_FAILED, "cannot_tell": EXIT_CANNOT_TELL, "passed": 0}
+EXIT_INCONCLUSIVE = 5
+STATUS: dict[Verdict, int] = {"failed": EXIT_CHECK_FAILED, "inconclusive": EXIT_INCONCLUSIVE, "passed": 0}
 
 
 @Parameter(name="*")
@@ -30,8 +30,9 @@ class ComparisonChecks:
     """Checks of a comparison, and a file that they are written to."""
 
     fail_if: Annotated[tuple[str, ...], Parameter(negative="", show_default=False, metavar="EXPRESSION")] = ()
-    """Exit with status 4 if the expression holds for a point, 5 if its 95 % interval cannot tell: 'p99 change > 5%'.
-    May be given several times. docs/howto-pipeline.md"""
+    """Exit with status 4 if the expression holds for a point, 5 if its 95 % interval is inconclusive: 'p99 > 2ms',
+    'iops < 100k where depth == 16'; of a comparison also 'p99 change > 5%'. May be given several times.
+    docs/howto-pipeline.md"""
     junit: Path | None = None
     """Write the checks to this file as JUnit XML."""
 
@@ -57,9 +58,6 @@ class ComparisonChecks:
 class CheckOptions(ComparisonChecks):
     """Checks of the points, and the files that they are written to."""
 
-    fail_if: Annotated[tuple[str, ...], Parameter(negative="", show_default=False, metavar="EXPRESSION")] = ()
-    """Exit with status 4 if the expression holds for a point, 5 if its 95 % interval cannot tell: 'p99 > 2ms',
-    'iops < 100k where depth == 16'. May be given several times. docs/howto-pipeline.md"""
     markdown: Path | None = None
     """Write the checks to this file as Markdown, for a comment on a pull request."""
 
@@ -107,7 +105,7 @@ def _write(option: str, path: Path, content: bytes) -> None:
 
 
 def check_result(result: Path, /, *, options: CheckOptions = CHECKS) -> int:
-    """Check a result: exit with status 4 if an expression holds for a point, 5 if its interval cannot tell.
+    """Check a result: exit with status 4 if an expression holds for a point, 5 if its interval is inconclusive.
 
     Exit with status 1 if the result is incomplete or points failed, whatever the others show.
 

@@ -33,7 +33,7 @@ app = App(
 def check_cluster(
     path: Path | None = None, /, *, on: str = "auto", clients: AtLeast1 | None = None, json: Flag = False
 ) -> int:
-    """List the load clients of a cluster and what is wrong with them; each problem comes with its remedy.
+    """List the agents of a cluster and what is wrong with them; each problem comes with its remedy.
 
     Parameters
     ----------
@@ -42,10 +42,10 @@ def check_cluster(
     on
         The cluster: auto for the one that this machine belongs to, or HOST:PORT of its head.
     clients
-        Number of load clients that the cluster must have. Default: those that iocurve cluster up started, otherwise
+        Number of agents that the cluster must have. Default: those that iocurve cluster up started, otherwise
         any number.
     json
-        Print JSON.
+        Print JSON instead of text.
     """
     from iocurve.cluster import check
 
@@ -133,7 +133,7 @@ def up(
         assert local is not None
         refuse("this is for --hosts", replace(reach, tls=False))
         address, number = started.up(local, tls=reach.tls), local
-    print(f"{counted(number, 'load client')}: add --on {address} to a command; iocurve cluster down ends them")
+    print(f"{counted(number, 'agent')}: add --on {address} to a command; iocurve cluster down ends them")
     return 0
 
 

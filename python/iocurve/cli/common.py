@@ -243,7 +243,7 @@ def show(rendered: RenderableType) -> None:
 
 
 def show_tables(result: Result) -> None:
-    """Prints the table of a result, and the one of its load clients where there are any."""
+    """Prints the table of a result, and the one of its agents where there are any."""
     from iocurve.analysis import read
     from iocurve.report.table import clients_table, result_table
 

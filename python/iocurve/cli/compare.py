@@ -40,7 +40,7 @@ class ComparisonOutput:
     markdown: Path | None = None
     """Also write Markdown to this file, for a comment in a pull request: the comparison, then the checks."""
     json: Flag = False
-    """Print a JSON object."""
+    """Print JSON instead of text."""
     checks: ComparisonChecks = COMPARISON_CHECKS
 
     def parsed(self, known: Vocabulary) -> list[Expression]:
@@ -81,14 +81,14 @@ def compare_results(
     margin: Ratio = MARGIN,
     output: ComparisonOutput = OUTPUT,
 ) -> int:
-    """Compare results with the first of them: faster, slower, no difference, or cannot tell.
+    """Compare results with the first of them: faster, slower, no difference, or inconclusive.
 
     Parameters
     ----------
     base
-        A result.json, or its directory. Alone: compare its points that took turns.
+        A result.json, or its directory. Alone: compare its interleaved points.
     others
-        Results to compare with it. Points are matched by name and axes, or else by their load.
+        Results to compare with it. Points are matched by name and parameters, or else by their load.
     margin
         Smallest difference that matters: 5%. Verdicts say "no difference" only if an interval excludes it.
     """
@@ -110,7 +110,7 @@ def show_history(
     html: Path | None = None,
     json: Flag = False,
 ) -> int:
-    """Show figures over the results of a directory, and the runs at which they changed.
+    """Show values over the results of a directory, and the runs at which they changed.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def show_history(
     html
         Also write a page with charts to this file.
     json
-        Print a JSON object.
+        Print JSON instead of text.
     """
     names = [name for name in figure if name not in HISTORY_NAMES]
     if names:

@@ -70,7 +70,7 @@ def _has_shared_options(arguments: Sequence[str]) -> bool:
 
 @contextmanager
 def _clients(asked: ClusterRequest) -> Iterator[Machines]:
-    """Load clients on the machines that a tool's own words select."""
+    """Agents on the machines that a tool's own words select."""
     from iocurve.cli.machines import CLUSTER
     from iocurve.cli.shared import on_cluster
 

@@ -75,7 +75,7 @@ def differ(
     out
         Directory for differ.html, result.json and report.html.
     json
-        Print a JSON object.
+        Print JSON instead of text.
     quiet
         Print no progress and no table.
     """

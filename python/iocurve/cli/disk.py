@@ -31,7 +31,7 @@ def list_disks(*, json: Flag = False) -> int:
     Parameters
     ----------
     json
-        Print a JSON array.
+        Print JSON instead of text.
     """
     disks_listed = [(name, _joined(disks.describe_disk(name)[:-1])) for name in disks.disk_names()]
     vms = [(f"vm={name}", _joined(disks.describe_vm(name), labelled=True)) for name in disks.vms()]
@@ -44,14 +44,14 @@ def list_disks(*, json: Flag = False) -> int:
 
 @app.command(name="show", help_epilogue=example("iocurve disk show premium-ssd-p30"))
 def show_disk(name: Annotated[str, Parameter(completer=lambda _: _names())], /, *, json: Flag = False) -> int:
-    """Print the figures of a disk or a virtual machine, each with its source.
+    """Print the values of a disk or a virtual machine, each with its source.
 
     Parameters
     ----------
     name
         A disk or a virtual machine (iocurve disk list).
     json
-        Print a JSON object.
+        Print JSON instead of text.
     """
     if name not in _names():
         raise DialectError([unknown("disk or virtual machine", name, _names(), "iocurve disk list")])
@@ -72,7 +72,7 @@ def restart_disk(directory: Path, /, *, json: Flag = False) -> int:
     directory
         The path= of the disk.
     json
-        Print a JSON object.
+        Print JSON instead of text.
     """
     dropped_bytes = disks.restart(directory)
     if json:

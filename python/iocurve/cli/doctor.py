@@ -37,7 +37,7 @@ class HostOptions:
     profile: str | None = None
     """Service level of the server: anf-premium, azure-files-v2 (iocurve profile list)."""
     quota: SizeBytes | None = None
-    """Size of the volume, with --profile: compares its throughput with what the VM size sends."""
+    """Size of the volume, with --profile: compares its throughput with the VM size."""
 
     def host(self) -> HostFiles:
         """The machine. Raises ``ResultError`` and ``TargetError``."""
@@ -118,7 +118,7 @@ def doctor(
     target
         A mount, a directory, a device or nfs://host/export. Default: all NFS mounts and disks.
     json
-        Print a JSON object.
+        Print JSON instead of text.
     markdown
         Write all rows to this file as Markdown.
     bundle
@@ -128,9 +128,9 @@ def doctor(
     yes
         With --fix: write these files. A file that was there is kept as NAME.before-iocurve.
     measure
-        Measure what each setting that is not green gains here: before and after take turns. The settings are put back.
-        Of read-ahead the best of 128 to 15,360 KiB is searched, also where its row is green.
-        Settings that need another mount (nconnect, rsize, session slots) are measured by iocurve's own NFS client.
+        Measure the speedup by each setting that is not green, by interleaved runs. The settings are put back.
+        Of read-ahead the best of 128 to 15,360 KiB is searched. Settings that need another mount (nconnect, rsize,
+        session slots) are measured by iocurve's own NFS client.
     """
     if not fix:
         refuse("this writes what --fix shows; add --fix", yes=yes)
@@ -194,7 +194,7 @@ def _measured(found: Diagnosis, options: MeasureOptions, target: str | None) -> 
     """Measures each setting that is not green; gives the exit status, 0 if all were measured."""
     rows = gain.measurable(found.rows)
     if not rows:
-        print("--measure: no row has a setting whose gain can be measured", file=sys.stderr)
+        print("--measure: no row has a setting whose speedup can be measured", file=sys.stderr)
         return 0
     is_url = target is not None and target.startswith("nfs://")
     directory = None if is_url else options.directory or Path(target or ".")

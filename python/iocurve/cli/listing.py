@@ -10,7 +10,7 @@ from iocurve.dialects.registry import REGISTRY
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-SUMMARY = "Measures how much I/O a volume carries, plots latency against load, and says what limits it."
+SUMMARY = "Measures how much I/O a volume sustains, plots latency against load, and names the bottleneck."
 
 EXIT_STATUS = """\
 Exit status: 0 everything was done; 1 something could not be done, or a measurement is incomplete; \
@@ -99,7 +99,7 @@ GROUPS = {
         Command(
             "size",
             "size:size",
-            "Size volumes, disks and clients for a load, or print what a configuration carries.",
+            "Size volumes, disks and clients for a load, or print what a configuration delivers.",
             "iocurve size --throughput 4500MiB/s --latency 1ms --bs 64k",
         ),
         Command(
@@ -119,7 +119,7 @@ GROUPS = {
         Command(
             "prove",
             "prove:prove",
-            "Measure whether a volume keeps what was promised; write a page for the supplier.",
+            "Verify whether a volume meets its service level; write a page for the supplier.",
             "iocurve prove 'nfs://10.0.0.4/vol?nconnect=8' --profile anf-premium --quota 2TiB",
         ),
     ),
@@ -155,7 +155,7 @@ GROUPS = {
         Command(
             "cluster",
             "cluster:app",
-            "Use many machines at once: check, start and try a cluster of load clients.",
+            "Use many machines at once: check, start and try a cluster of agents.",
             "iocurve cluster check /mnt/volume",
             has_subcommands=True,
         ),
@@ -177,7 +177,7 @@ GROUPS = {
         Command(
             "why",
             "why:explain_limits",
-            "Print what limited each point of a result; test it with one change.",
+            "Print the bottleneck of each point of a result; test it with one change.",
             "iocurve why iocurve-report --confirm",
         ),
         Command(
@@ -203,20 +203,20 @@ GROUPS = {
         Command(
             "compare",
             "compare:compare_results",
-            "Compare results: faster, slower, no difference, or cannot tell.",
+            "Compare results: faster, slower, no difference, or inconclusive.",
             "iocurve compare before after",
             takes="BASE [OTHERS...]",
         ),
         Command(
             "history",
             "compare:show_history",
-            "Show figures over a directory of results, and the runs at which they changed.",
+            "Show values over a directory of results, and the runs at which they changed.",
             "iocurve history nightly --html history.html",
         ),
         Command(
             "ab",
             "ab:ab",
-            "Measure two targets, or run two commands, in turns, and compare them.",
+            "Compare two targets, or two commands, by interleaved runs.",
             "iocurve ab --target /mnt/a --target /mnt/b",
             takes="[COMMANDS...]",
         ),
@@ -230,7 +230,7 @@ GROUPS = {
         Command(
             "result",
             "result:app",
-            "Print a result over time or as metrics; add the records of lost load clients to it.",
+            "Print a result over time or as metrics; add the records of lost agents to it.",
             "iocurve result series iocurve-report --every 10s",
             has_subcommands=True,
         ),

@@ -22,7 +22,7 @@ OnLoss = Literal["continue", "stop"]
 
 
 OpenClients = Callable[[Sequence[str]], AbstractContextManager[Machines]]
-"""Opens load clients on the machines of these names, or on all. Raises ``RunError`` and ``PlanError``."""
+"""Opens agents on the machines of these names, or on all. Raises ``RunError`` and ``PlanError``."""
 
 
 @Parameter(name="*")
@@ -31,9 +31,8 @@ class SshOptions:
     """Hosts that ssh reaches."""
 
     hosts: str | None = None
-    """Hosts of the load clients, which ssh reaches: vm1,root@vm2:2222, or vm[1-12], or a file with such lists or an
-    inventory (JSON of az, aws, ansible-inventory, kubectl). A host needs sshd and the same minor version of Python, or
-    uv; it gets the rest from this machine."""
+    """Hosts of the agents: vm1,root@vm2:2222, or vm[1-12], or a file with such lists or an inventory (JSON of az, aws,
+    ansible-inventory, kubectl). A host needs sshd, and this minor version of Python or uv."""
     ssh: str = SSH
     """The program that reaches the hosts, with options, such as 'ssh -F vms.conf'."""
     remote_dir: str = ""
@@ -42,7 +41,7 @@ class SshOptions:
     tls: Flag = False
     """Encrypt the connections between the machines."""
     allow_missing: Flag = False
-    """Go on with the load clients that are there; results say which are missing. Default: a missing one is an
+    """Go on with the agents that are there; results say which are missing. Default: a missing one is an
     error."""
 
 
@@ -52,17 +51,17 @@ SSH_OPTIONS = SshOptions()
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class ClusterOptions(SshOptions):
-    """Load clients on a cluster."""
+    """Agents on a cluster."""
 
     clients: AtLeast1 | None = None
-    """Generate the load by this many load clients, all at the same instant: machines of a Ray cluster or, where there
+    """Generate the load by this many agents, all at the same instant: machines of a Ray cluster or, where there
     is none, processes here. Files, workers and queue depth are for each. Default: this process alone; with --on every
     node of the cluster."""
     on: str | None = None
     """The cluster: auto for the one that this machine belongs to, or HOST:PORT of its head. Default with --clients:
     auto, if there is one."""
     on_loss: OnLoss = "continue"
-    """When a load client is lost or fails during a run: continue with the others, or stop."""
+    """When an agent is lost or fails during a run: continue with the others, or stop."""
 
     @contextmanager
     def machines(self, *on: Target) -> Iterator[Machines]:
@@ -142,7 +141,7 @@ CLUSTER = ClusterOptions()
 
 
 def report_client(line: str) -> None:
-    """Prints at once what has become of a load client to stderr."""
+    """Prints at once what has become of an agent to stderr."""
     print(f"iocurve: {line}", file=sys.stderr, flush=True)
 
 

@@ -188,10 +188,9 @@ class ScenarioRunOptions:
     scale: Ratio | None = None
     """Scale data and times of the full run down to this fraction: 1/100."""
     full_speed: Flag = False
-    """Run the embedded target at the full speed of its service. Default: the fraction that two processors carry; its
-    results are compared with this fraction of the published ones."""
+    """Run the embedded target at the full speed of its service. Default: the fraction that two processors sustain."""
     points: Annotated[tuple[str, ...], Many] = ()
-    """Run only these points: families (random-4k*) and values of axes (read_percent=100,0)."""
+    """Run only these points: series (random-4k*) and values of parameters (read_percent=100,0)."""
     runs: Rounds | None = None
     """Interleaved runs of each compared point. The interval of a speedup needs at least 3; 1 measures each point once.
     Default: the scenario's, 6."""
@@ -488,7 +487,7 @@ def list_scenarios(*, json: Flag = False) -> int:
     Parameters
     ----------
     json
-        Print a JSON array.
+        Print JSON instead of text.
     """
     show_titles({name: documents.load(name).title for name in documents.names()}, json=json)
     return 0
@@ -503,7 +502,7 @@ def show_scenario(name: Scenario, /, *, json: Flag = False) -> int:
     name
         The name of a scenario (iocurve scenario list), or a file that ends in .toml.
     json
-        Print a JSON object.
+        Print JSON instead of text.
     """
     scenario = documents.load(str(name))
     if json:

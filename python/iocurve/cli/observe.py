@@ -112,7 +112,7 @@ def observe(
     out
         Save the observation as JSON to this file, for iocurve size --from.
     json
-        Print the observation as JSON instead of tables.
+        Print JSON instead of text.
     """
     interval = min(INTERVAL_NS, runtime) if interval is None else interval
     if not 0 < interval <= runtime:

@@ -8,9 +8,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from iocurve.advice import promises, proof_page
+from iocurve.advice import proof_page, slos
 from iocurve.advice import prove as proofs
-from iocurve.advice.promises import Promise, Promised
+from iocurve.advice.slos import Agreement, Slo
 from iocurve.cli.checks import STATUS
 from iocurve.cli.common import (
     AtLeast1,
@@ -39,38 +39,38 @@ from iocurve.targets import target as targets
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class PromiseOptions:
-    """The promises: a service level at a quota, a contract, or both."""
+class SloOptions:
+    """The SLOs: a service level at a quota, a contract, or both."""
 
     profile: str | None = None
     """A service level (iocurve profile list), or a profile file that ends in .toml: your contract as formulas
-    (docs/volume.md). Its published limits are the promises."""
+    (docs/volume.md). Its published limits are the SLOs."""
     quota: SizeBytes | None = None
     """Size that was bought: 2TiB."""
     throughput: BandwidthBytes | None = None
-    """Promised throughput: 128MiB/s."""
+    """Throughput SLO: 128MiB/s."""
     iops: Count | None = None
-    """Promised operations per second, in blocks of 4 KiB."""
+    """SLO of operations per second, in blocks of 4 KiB."""
     p99: TimeNs | None = None
-    """Promised 99th percentile of the latency of 4 KiB operations."""
+    """SLO of the 99th percentile of the latency of 4 KiB operations."""
     mean: TimeNs | None = None
-    """Promised mean latency of 4 KiB operations."""
+    """SLO of the mean latency of 4 KiB operations."""
     latency_depth: AtLeast1 = 1
-    """Queue depth at which latencies are promised."""
+    """Queue depth at which the latency SLOs hold."""
     kinds: Annotated[tuple[Kind, ...], Many] = ("any",)
-    """Operations that --throughput, --iops and latencies are promised for; any: for reads and for writes."""
+    """Operations of the SLOs of --throughput, --iops and latencies; any: reads and writes, each."""
     source: str = "contract"
-    """The document that promises --throughput, --iops and latencies, for the page."""
+    """The document that states --throughput, --iops and latencies, for the page."""
     burst_time: TimeNs = 120 * SECOND_NS
-    """Longest time for which a burst is measured; a longer one cannot be told, unless it ends before."""
+    """Longest time for which a burst is measured; a longer one is inconclusive, unless it ends before."""
     sustained: TimeNs | None = None
     """Measure each rate that is kept again for this long and judge its last third, to outlast a burst: 60m. Default:
     1.75 times the burst of a target or service level that states one; of others the rate of a contract only "holds for
     at least" the time in which it was seen. 0s: never."""
 
-    def promised(self) -> Promised:
-        """All promises. Raises ``DialectError``."""
-        found: list[Promise] = promises.of_contract(
+    def stated(self) -> Agreement:
+        """All SLOs. Raises ``DialectError``."""
+        found: list[Slo] = slos.of_contract(
             bytes_per_s=self.throughput,
             iops=self.iops,
             p99_ns=self.p99,
@@ -80,28 +80,26 @@ class PromiseOptions:
             source=self.source,
         )
         if not found:
-            reason = "nothing of a contract is promised: add --throughput, --iops, --p99 or --mean"
-            given = replace(self, burst_time=PROMISES.burst_time, sustained=PROMISES.sustained)
+            reason = "no SLO of a contract is given: add --throughput, --iops, --p99 or --mean"
+            given = replace(self, burst_time=SLOS.burst_time, sustained=SLOS.sustained)
             refuse(reason, replace(given, profile=None, quota=None))
         elif self.p99 is None and self.mean is None:
             depth = None if self.latency_depth == 1 else self.latency_depth
-            refuse("no latency is promised: add --p99 or --mean", latency_depth=depth)
+            refuse("no latency SLO is given: add --p99 or --mean", latency_depth=depth)
         if self.profile is None:
             refuse("this is the size of a service level; add --profile", quota=self.quota)
         else:
             if self.quota is None:
                 raise DialectError([Diagnostic("--profile: add --quota, the size that was bought")])
-            level = promises.of_profile(self.profile, self.quota)
-            return level.replace(promises=(*level.promises, *found))
+            level = slos.of_profile(self.profile, self.quota)
+            return level.replace(slos=(*level.slos, *found))
         if not found:
             example = "iocurve prove TARGET --profile anf-premium --quota 2TiB"
-            raise DialectError(
-                [Diagnostic(f"nothing is promised: give --profile, --throughput or --iops, as in {example}")]
-            )
-        return Promised(title=self.source, promises=tuple(found))
+            raise DialectError([Diagnostic(f"no SLO: give --profile, --throughput or --iops, as in {example}")])
+        return Agreement(title=self.source, slos=tuple(found))
 
 
-PROMISES = PromiseOptions()
+SLOS = SloOptions()
 EXIT_NOT_DELIVERED = 6
 
 
@@ -109,7 +107,7 @@ def prove(
     target: TargetText,
     /,
     *,
-    promised: PromiseOptions = PROMISES,
+    agreement: SloOptions = SLOS,
     size: SizeBytes = 256 * MIB,
     tolerance: Ratio = 0.02,
     vm: str | None = None,
@@ -118,9 +116,9 @@ def prove(
     json: Flag = False,
     quiet: Flag = False,
 ) -> int:
-    """Measure whether a volume keeps what was promised: pass, fail, or cannot tell; exit status 0, 4 or 5.
+    """Verify whether a volume meets its SLOs: pass, fail, or inconclusive; exit status 0, 4 or 5.
 
-    A promise that is missed where the client may be why is "not delivered to this client", exit status 6.
+    An SLO that is missed where the client may be why is "not delivered to this client", exit status 6.
 
     Parameters
     ----------
@@ -129,9 +127,9 @@ def prove(
     size
         Data set, all files together.
     tolerance
-        A promise is kept if the value misses it by no more than this.
+        An SLO is met if the value misses it by no more than this.
     vm
-        Size of this machine, e.g. D32s_v5: a promise beyond its network cannot be told.
+        Size of this machine, e.g. D32s_v5: an SLO beyond its network is inconclusive.
     out
         Directory for proof.html (the page for the supplier), result.json and report.html.
     json
@@ -143,11 +141,11 @@ def prove(
     network = disks.vms()[machine][1].network_bytes_per_s if machine else None
     request = proofs.ProofRequest(
         target=targets.parse(str(target), create=files.create),
-        promised=promised.promised(),
+        agreement=agreement.stated(),
         size_bytes=size,
         tolerance=tolerance,
-        burst_s=promised.burst_time / SECOND_NS,
-        sustained_s=None if promised.sustained is None else promised.sustained / SECOND_NS,
+        burst_s=agreement.burst_time / SECOND_NS,
+        sustained_s=None if agreement.sustained is None else agreement.sustained / SECOND_NS,
         network_bytes_per_s=network,
         overwrite=files.overwrite,
     )
@@ -157,7 +155,7 @@ def prove(
         show_json(proof_page.document(proof))
     elif not quiet:
         show(Table(proof_page.COLUMNS, proof_page.rows(proof), sentences=proof_page.COLUMNS))
-        for text in proof.promised.not_judged:
+        for text in proof.agreement.not_judged:
             print(f"not judged: {text}")
         whose = "page for the supplier" if proof.verdict in ("failed", "passed") else "page"
         print(f"\n{proof_page.sentence(proof)}\n{whose}: {page}")

@@ -34,7 +34,7 @@ NO_PERCENTILES = (
 
 app = App(
     name="result",
-    help="Print a result over time or as metrics; add the records of lost load clients to it.",
+    help="Print a result over time or as metrics; add the records of lost agents to it.",
     help_epilogue=example("iocurve result series iocurve-report --every 10s"),
 )
 
@@ -45,11 +45,10 @@ Every = Annotated[TimeNs, Parameter(validator=validators.Number(gt=0))]
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class KeptFiles(SshOptions):
-    """The machines that have local files of load clients; hosts are reached as they were by the run."""
+    """The machines that have local files of agents; hosts are reached as they were by the run."""
 
     on: str | None = None
-    """The cluster whose machines have the files: auto for the one that this machine belongs to, or HOST:PORT of its
-    head. Default: auto."""
+    """The cluster whose machines have the files: auto (of this machine, default), or HOST:PORT of its head."""
 
     def machines(self) -> AbstractContextManager[Machines]:
         """The machines while the context lasts. Raises ``RunError`` and ``PlanError``."""
@@ -65,7 +64,7 @@ KEPT_FILES = KeptFiles()
     help_epilogue=example("iocurve result merge iocurve-report --hosts vm[1-12]"),
 )
 def merge_records(result: Path, files: tuple[Path, ...] = (), /, *, kept: KeptFiles = KEPT_FILES) -> int:
-    """Add the local files of load clients that were lost to a result, and write its report again.
+    """Add the local files of agents that were lost to a result, and write its report again.
 
     Without files they are fetched from the machines that --on or --hosts gives, and removed there. A client that ran to
     its end counts in the totals from then on; what another had measured is kept apart.
@@ -93,7 +92,7 @@ def merge_records(result: Path, files: tuple[Path, ...] = (), /, *, kept: KeptFi
 
 @app.command(name="recover", help_epilogue=example("iocurve result recover --hosts vm[1-12] --out recovered"))
 def recover_result(*, out: Path = OUT, kept: KeptFiles = KEPT_FILES) -> int:
-    """Make a result of a run whose program was killed, from the local files of its load clients.
+    """Make a result of a run whose program was killed, from the local files of its agents.
 
     The files are fetched from the machines that --on or --hosts gives, and removed there. Each run that left files is
     a point, with what its clients had measured; the exit status is 1, as the run is incomplete.
@@ -101,7 +100,7 @@ def recover_result(*, out: Path = OUT, kept: KeptFiles = KEPT_FILES) -> int:
     Parameters
     ----------
     out
-        Directory for result.json, points.csv and report.html.
+        Directory for report.html, result.json and points.csv.
     """
     from iocurve.measure.journals import recovered
 
@@ -123,7 +122,7 @@ def _merge_fetched(found: Result, source: Path, files: KeptFiles) -> Result:
 
     wanted = lost(found)
     if not wanted:
-        raise RunError(f"{source} lacks the records of no load client")
+        raise RunError(f"{source} lacks the records of no agent")
     with files.machines() as machines:
         kept = [(client, machines.kept(client.run, client.client)) for client in wanted]
         there = [(client, text) for client, text in kept if text is not None]
@@ -313,7 +312,7 @@ def import_results(files: tuple[Path, ...], /, *, out: Path = OUT, output: Outpu
     files
         Files, or directories with such files.
     out
-        Directory for result.json, points.csv and report.html.
+        Directory for report.html, result.json and points.csv.
     """
     from iocurve.imports.formats import read_all
     from iocurve.imports.points import result_of

@@ -102,7 +102,7 @@ def _cluster(own: Mapping[str, Sequence[str]], rest: Sequence[str]) -> ClusterOp
 
 @contextmanager
 def on_cluster(options: ClusterOptions, request: ClusterRequest) -> Iterator[Machines]:
-    """Load clients on the machines that a command line selects."""
+    """Agents on the machines that a command line selects."""
     with options.reached(request.address, request.count) as (_, opened), opened(request.names) as machines:
         yield machines
 

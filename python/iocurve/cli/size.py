@@ -52,9 +52,8 @@ class DemandOptions:
     capacity: SizeBytes = 0
     """Data that must fit."""
     from_: Annotated[Path | None, Parameter(name="--from")] = None
-    """Take what is not given from a result.json or its directory, or from an observation (iocurve observe --out): the
-    mix, the block size and the mean latency of the point that carries the load, with its interval; without
-    --throughput and --iops also the rates."""
+    """Take what is not given from a result.json or its directory, or from an observation (iocurve observe --out): mix,
+    block size and mean latency of the point that sustains the load; without --throughput and --iops also the rates."""
 
 
 @Parameter(name="*")
@@ -63,7 +62,7 @@ class DecidedOptions:
     """The parts that are decided already."""
 
     have: str | None = None
-    """Print what this carries instead: premium:70.31TiB, large-ultra:100TiB, premium-ssd-p30:3 (disks in a stripe), or
+    """Print what this delivers instead: premium:70.31TiB, large-ultra:100TiB, premium-ssd-p30:3 (disks in a stripe), or
     disk:NAME?cache=read-only&vm=NAME."""
     clients: AtLeast1 | None = None
     """Number of client machines."""
@@ -99,14 +98,14 @@ def size(
     json: Flag = False,
     markdown: Flag = False,
 ) -> int:
-    """Size volumes, shares, disks and clients for a load, or print what a configuration carries.
+    """Size volumes, shares, disks and clients for a load, or print what a configuration delivers.
 
     Parameters
     ----------
     sources
         Print every published fact that sizes follow from, with its page and date.
     json
-        Print a JSON object.
+        Print JSON instead of text.
     markdown
         Print Markdown.
     """
@@ -117,7 +116,7 @@ def size(
         return _sources(json=json, markdown=markdown)
     vm = machine_of(decided.vm)
     if decided.have is not None:
-        reason = "--have prints what a configuration carries; leave out one of them"
+        reason = "--have prints what a configuration delivers; leave out one of them"
         refuse(reason, only=decided.only, prices=decided.prices, capacity=demand.capacity or None)
         refuse("--have counts connections by --latency; leave out the round trip", round_trip=demand.round_trip)
         if not (demand.iops or demand.throughput or demand.from_):

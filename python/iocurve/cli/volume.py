@@ -61,8 +61,8 @@ class LimitOptions:
 
     profile: Profile | None = None
     """Service level (iocurve profile list), or a profile file that ends in .toml; standard, premium and ultra are
-    short for anf-standard, anf-premium and anf-ultra: 16, 64 or 128 MiB/s per TiB of quota. Default of a new volume:
-    anf-ultra; with --throughput, unlimited, which has no limits."""
+    short for anf-…: 16, 64 or 128 MiB/s per TiB of quota. Default of a new volume: anf-ultra; with --throughput,
+    unlimited."""
     quota: SizeText | None = None
     """Size of the volume: 4TiB. Many profiles derive their limits from it. Default of a new volume: 4TiB."""
     throughput: BandwidthText | None = None
@@ -80,7 +80,7 @@ class LimitOptions:
     """Bandwidth limit of the data that each client (an IP address) sends, which is its writes: 16000Mb, 16Gb,
     1907MiB. A small b means bits."""
     client_iops_read: Operations | None = None
-    """Limit of the reads per second of each client: what the processors of its machine carry."""
+    """Limit of the reads per second of each client: what the processors of its machine sustain."""
     client_iops_write: Operations | None = None
     """Limit of the writes per second of each client."""
 
@@ -184,18 +184,15 @@ def serve_volume(
     ----------
     speed
         Fraction of its speed at which the volume runs, for small machines: 10%, 0.1. Rates are a tenth, latencies ten
-        times as long, so that curves and gains keep their shape. Default: full speed.
+        times as long, so that curves and speedups keep their shape. Default: full speed.
     store
         "memory" or a directory whose files the volume serves. Default: memory.
     export
         Several exports, each with its settings: --export /a:profile=anf-premium,quota=2TiB
         /b:store=/srv,allow=10.1.0.0/16,read_only=true.
     config
-        A TOML file instead of these options: listen or address, port, tls, tls_certificate, max_connections, fault,
-        fault_seed, fault_log,
-        and for each export a table [[export]] with path, profile, quota, throughput, iops, latency, pool,
-        client_egress, client_iops_read, client_iops_write, speed, store, allow, read_only, secure_ports, root_squash,
-        all_squash, anonuid, anongid, suid, dev, sync.
+        A TOML file instead of these options: those of the server by their names (fault_seed), and for each export a
+        table [[export]] with path and the others, with root_squash and sync instead of --no-root-squash and --async.
     metrics
         Port of OpenMetrics at /metrics; 0 takes a free one. Default: no metrics.
     metrics_address
@@ -255,7 +252,7 @@ def set_volume(
     export
         Path of the export. Default: the only one, or the one that the URL names.
     json
-        Print the new settings as JSON.
+        Print JSON instead of text.
     """
     changes = limits.settings()
     if not changes:
@@ -353,7 +350,7 @@ def list_profiles(*, json: Flag = False) -> int:
     Parameters
     ----------
     json
-        Print a JSON array.
+        Print JSON instead of text.
     """
     show_titles({name: profiles.load(name).title for name in profiles.names()}, json=json)
     return 0
@@ -363,14 +360,14 @@ def list_profiles(*, json: Flag = False) -> int:
 def show_profile(
     name: Annotated[str, Parameter(completer=lambda _: profiles.names())], /, *, json: Flag = False
 ) -> int:
-    """Print the figures of a service level, each with its source.
+    """Print the values of a service level, each with its source.
 
     Parameters
     ----------
     name
         A service level (iocurve profile list), or a profile file that ends in .toml.
     json
-        Print a JSON object.
+        Print JSON instead of text.
     """
     title, rows = profiles.load(name).title, describe(name)
     if json:

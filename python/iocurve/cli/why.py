@@ -23,21 +23,21 @@ def explain_limits(
     target: TargetText | None = None,
     json: Flag = False,
 ) -> int:
-    """Print what limited each point of a result, with the evidence.
+    """Print the bottleneck of each point of a result, with the evidence.
 
     Parameters
     ----------
     result
         A result.json, or its directory.
     confirm
-        Repeat the fastest point, or --point, with the one change that would refute its verdict: twice the depth, half
-        the block size, twice the connections. The load runs for seconds, on separate files.
+        Repeat the fastest point, or --point, with the one change that would refute its bottleneck: twice the depth,
+        half the block size, twice the connections. The load runs for seconds, on separate files.
     point
         Only the point with this name.
     target
         Target of --confirm. Default: the target of the result.
     json
-        Print a JSON array.
+        Print JSON instead of text.
     """
     if not confirm:
         refuse("this is the target of --confirm; add --confirm", target=target)
@@ -54,7 +54,7 @@ def explain_limits(
             several = len(judged) > 1
             for (one, _), found in zip(judged, of_clients, strict=True):
                 of_point = list(_client_lines(found))
-                lines += [f"load clients of {one.name}:", *of_point] if several and of_point else of_point
+                lines += [f"agents of {one.name}:", *of_point] if several and of_point else of_point
             print("\n".join(lines))
             if point is None and (twice := read(document).twice):
                 print("\n" + "\n".join(twice.lines))
@@ -90,7 +90,7 @@ def _confirmed(document: Result, point: Point, verdict: Limit, target: str | Non
         show_json(_record(point, verdict) | told | {"next_limit": following})
         return 0
     print("\n".join(_lines(point, verdict)))
-    outcome = "cannot tell" if found.outcome == "not told" else found.outcome
+    outcome = "inconclusive" if found.outcome == "inconclusive" else found.outcome
     print(f"  {outcome}: {'; '.join(found.evidence) or 'the load could not be changed'}")
     # A confirmed verdict needs nothing from the repeated point, whose own figures often tell no limit.
     is_open = found.outcome == "confirmed" and found.verdict and found.verdict.confidence == "none"
@@ -113,13 +113,13 @@ def _record(point: Point, verdict: Limit) -> dict[str, object]:
 
 
 def _clients(verdicts: Sequence[ClientVerdict]) -> dict[str, object]:
-    """The verdict on each load client; nothing without a cluster."""
+    """The verdict on each agent; nothing without a cluster."""
     each = [{"client": one.client.name, **one.limit.to_builtins()} for one in verdicts]
     return {"clients": each} if each else {}
 
 
 def _client_lines(verdicts: Sequence[ClientVerdict]) -> Iterator[str]:
-    """A line for each of a few load clients, one that counts many."""
+    """A line for each of a few agents, one that counts many."""
     if len(verdicts) > CLIENTS_LISTED_MAX:
         yield f"  {limited_clients(verdicts, len(verdicts))}"
         return

@@ -1,4 +1,4 @@
-"""Looks whether a cluster is fit to measure: what each load client has, and what is wrong with it."""
+"""Looks whether a cluster is fit to measure: what each agent has, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ASK_S = 10
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """A load client as the check found it."""
+    """An agent as the check found it."""
 
     name: str
     iocurve: str
@@ -48,7 +48,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 def check(address: str, clients: int | None, path: PurePosixPath | None) -> tuple[list[Checked], list[Problem]]:
-    """Asks every load client by itself; ``path`` is a directory of the volume.
+    """Asks every agent by itself; ``path`` is a directory of the volume.
 
     Raises ``RunError`` where the head does not answer.
     """

@@ -101,7 +101,7 @@ def _slurm(nodes: int) -> str:
 #SBATCH --nodes={nodes}
 #SBATCH --ntasks-per-node=1
 #SBATCH --exclusive
-# The head program shares the first node with a load client.
+# The coordinator shares the first node with an agent.
 {exports}
 umask 077
 export RAY_AUTH_MODE=token RAY_AUTH_TOKEN="$(python3 -c 'import secrets; print(secrets.token_hex(32))')"

@@ -38,7 +38,7 @@ class Host(msgspec.Struct, frozen=True):
 
 
 def running_cluster(text: str) -> tuple[str, int] | None:
-    """HOST:PORT of the head, and the number of load clients that the cluster is to have.
+    """HOST:PORT of the head, and the number of agents that the cluster is to have.
 
     The text is a file with the JSON of ``kubectl get raycluster NAME`` (KubeRay); None if it is anything else.
 
@@ -99,7 +99,7 @@ def parse_hosts(text: str) -> tuple[Host, ...]:
     if not hosts:
         raise PlanError([Diagnostic(f"--hosts {text}: no host is listed", hint="such as --hosts vm1,vm2 or vm[1-12]")])
     if twice := sorted({host.name for host in hosts if sum(other.name == host.name for other in hosts) > 1}):
-        raise PlanError([Diagnostic(f"--hosts: {', '.join(twice)}: listed twice", hint="one load client runs on each")])
+        raise PlanError([Diagnostic(f"--hosts: {', '.join(twice)}: listed twice", hint="one agent runs on each")])
     return tuple(hosts)
 
 

@@ -274,7 +274,7 @@ def up(
     tls: bool = False,
     remote_dir: str = "",
 ) -> tuple[StartedCluster, tuple[str, ...], dict[str, float]]:
-    """Starts a load client on every host, and the head here. Raises ``RunError`` with a line for each failing host.
+    """Starts an agent on every host, and the head here. Raises ``RunError`` with a line for each failing host.
 
     The cluster ends with its ``owner``; without one it stays until it is taken down.
     With ``allow_missing`` the hosts that can take part suffice. ``remote_dir`` is the directory of the hosts for

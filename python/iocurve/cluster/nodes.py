@@ -21,7 +21,7 @@ from iocurve.cluster.ray_options import cluster_directory
 from iocurve.foundation.errors import RunError
 
 RESOURCE = "load_client"
-"""Each node offers one of it; the node of the head program offers none unless it is to generate load, too."""
+"""Each node offers one of it; the node of the coordinator offers none unless it is to generate load, too."""
 REACH_S = 5.0
 """Time in which the head must answer."""
 ANSWER_S = 5.0
@@ -90,7 +90,7 @@ def reason_of(error: Exception) -> str:
 
 
 def _asked(head: str, seconds: float) -> list[tuple[str, int, str, bool]]:
-    """Address, port and hostname of each live node, and whether it is a load client, as the head has them."""
+    """Address, port and hostname of each live node, and whether it is an agent, as the head has them."""
     _raylet = import_module("ray._raylet")
     # The token of an earlier cluster of this process.
     _raylet.AuthenticationTokenLoader.instance().reset_cache()

@@ -1,4 +1,4 @@
-"""The Python packages that a load client needs, as an archive for hosts that have nothing but Python.
+"""The Python packages that an agent needs, as an archive for hosts that have nothing but Python.
 
 They are those that this program runs with, so a host needs no index, no compiler and no permission to install. Modules
 in machine code fit Python of the same minor version on the same kind of processor.
@@ -24,9 +24,9 @@ from iocurve.cluster.ray_options import cluster_directory
 from iocurve.foundation.errors import RunError
 
 NOT_CARRIED = frozenset({"altair", "vl-convert-python"})
-"""Packages that draw charts: a load client draws none."""
+"""Packages that draw charts: an agent draws none."""
 _LEFT_OUT = frozenset({"__pycache__", "jars", "rllib", "tune", "serve", "cpp", "tests"})
-"""Directories of packages that a load client never loads."""
+"""Directories of packages that an agent never loads."""
 
 
 def wheel(version: str, machine: str) -> str:
@@ -100,7 +100,7 @@ def interpreter() -> Path | None:
 
 
 def needed() -> Packages:
-    """The packages that a load client needs. Raises ``RunError`` if one is not installed."""
+    """The packages that an agent needs. Raises ``RunError`` if one is not installed."""
     files: dict[str, Path] = {}
     package = Path(iocurve.__file__).parent
     for path in package.rglob("*"):

@@ -1,7 +1,7 @@
 """Options and variables of Ray: fixed ports, no dashboard, time for a machine that was cut off to return; credentials.
 
 Ports, all TCP: every node reaches the head at 6379; all nodes reach each other at 6380, 6381 and 6400 to 6500, and the
-head at 6390, 6391 and 6500 to 6600 (the head program listens there, too); 6382 to 6385 and 6392 to 6395 are used within
+head at 6390, 6391 and 6500 to 6600 (the coordinator listens there, too); 6382 to 6385 and 6392 to 6395 are used within
 a node. Credentials are a token, and with TLS a certificate that all machines of a cluster share.
 """
 
@@ -30,7 +30,7 @@ PORTS = {
     "max-worker-port": 6500,
 }
 HEAD_PORTS = {name: port + (100 if "worker" in name else 10) for name, port in PORTS.items()}
-"""Ports of the head, whose machine may be a load client, too."""
+"""Ports of the head, whose machine may be an agent, too."""
 OBJECT_STORE_BYTES = 100_000_000
 LOAD_CLIENT = json.dumps({"load_client": 1})
 ENVIRONMENT = {
@@ -40,14 +40,14 @@ ENVIRONMENT = {
     "RAY_task_events_report_interval_ms": "0",
     # Machines may differ in the patch level of Python; modules in machine code fit all of a minor version.
     "RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL": "minor",
-    # Ray would wait 30 s for work to move away from a node that ends; a load client has none.
+    # Ray would wait 30 s for work to move away from a node that ends; an agent has none.
     "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",
-    # Ray would start a Python process for each processor at the first run; a load client is one process.
+    # Ray would start a Python process for each processor at the first run; an agent is one process.
     "RAY_enable_worker_prestart": "0",
     "RAY_prestart_worker_first_driver": "0",
-    # Ray would kill load clients while other programs use 95 % of the memory of a machine.
+    # Ray would kill agents while other programs use 95 % of the memory of a machine.
     "RAY_memory_monitor_refresh_ms": "0",
-    # Ray would start load clients at niceness 15: other programs of the machine would slow them down as a server does.
+    # Ray would start agents at niceness 15: other programs of the machine would slow them down as a server does.
     "RAY_worker_niceness": "0",
 }
 HEAD_ENVIRONMENT = {
@@ -81,7 +81,7 @@ def head(port: int = HEAD_PORT) -> list[str]:
 
 
 def node(address: str) -> list[str]:
-    """Options of a node that offers a load client."""
+    """Options of a node that offers an agent."""
     return [f"--address={address}", f"--resources={LOAD_CLIENT}"]
 
 

@@ -1,4 +1,4 @@
-"""Opens load clients on a Ray cluster: one actor on each node that offers the resource ``load_client``."""
+"""Opens agents on a Ray cluster: one actor on each node that offers the resource ``load_client``."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ NODES_S = 30.0
 JOIN_S = 20.0
 """Time in which this process must have joined the cluster."""
 PLACE_S = 15.0
-"""Time in which all load clients must have been reserved."""
+"""Time in which all agents must have been reserved."""
 BUSY_S = 1.5
-"""A run that has just ended gives its load clients back within this time."""
+"""A run that has just ended gives its agents back within this time."""
 INTRODUCE_S = 60.0
 """Time in which a client must have loaded iocurve."""
 CHECK_S = 30.0
@@ -67,13 +67,13 @@ def opened(
     tell: Tell = ignored,
     stops_on_loss: bool = False,
 ) -> Iterator[ClientGroup]:
-    """Load clients on a cluster while the context lasts.
+    """Agents on a cluster while the context lasts.
 
     ``address`` is HOST:PORT of the head; None or ``auto`` is the cluster of this machine.
     ``clients`` is None for one on every node. ``on`` lists the nodes (hostname or address) in the order of the clients.
-    With ``allow_missing`` the load clients that are there suffice. The group says which are missing; ``missing`` are
+    With ``allow_missing`` the agents that are there suffice. The group says which are missing; ``missing`` are
     known to be. ``tell`` and ``stops_on_loss`` are those of ``ClientGroup``.
-    Raises ``RunError`` where the cluster cannot be reached, is busy or lacks load clients, ``PlanError`` where versions
+    Raises ``RunError`` where the cluster cannot be reached, is busy or lacks agents, ``PlanError`` where versions
     differ.
     """
     with _reached(address) as (head, expected):
@@ -90,7 +90,7 @@ def opened(
 
 
 def load_client_addresses(address: str, clients: int | None, *, allow_missing: bool) -> list[str]:
-    """The addresses of the load clients of a cluster. Raises as ``opened``."""
+    """The addresses of the agents of a cluster. Raises as ``opened``."""
     with _reached(address) as (head, expected):
         found, absent = _awaited(head, expected, clients, 0 if allow_missing else NODES_S)
         if absent and not (allow_missing and found):
@@ -102,7 +102,7 @@ def load_client_addresses(address: str, clients: int | None, *, allow_missing: b
 def opened_each(
     address: str | None, clients: int | None
 ) -> Iterator[tuple[ClientGroup, dict[str, str], tuple[str, ...]]]:
-    """The load clients that answer, the reasons of those that do not by their names, and the missing ones.
+    """The agents that answer, the reasons of those that do not by their names, and the missing ones.
 
     Each is asked by itself, also while a run has the cluster. Raises ``RunError`` where the head does not answer.
     """
@@ -119,7 +119,7 @@ def opened_each(
 
 @contextmanager
 def _reached(address: str | None) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """The head's HOST:PORT, and the load clients that the cluster must have: addresses by the names of machines."""
+    """The head's HOST:PORT, and the agents that the cluster must have: addresses by the names of machines."""
     known = StartedCluster.known()
     asked = address or AUTO_CLUSTER
     if known and known.alive and asked in (AUTO_CLUSTER, known.address):
@@ -183,7 +183,7 @@ def _unusable(head: str, why: str) -> str:
 def _awaited(
     head: str, expected: Mapping[str, str], clients: int | None, seconds: float
 ) -> tuple[list[ClusterNode], tuple[str, ...]]:
-    """The load clients that answer, and those that do not after that time, or their number where no name is known.
+    """The agents that answer, and those that do not after that time, or their number where no name is known.
 
     Raises ``RunError`` if the head does not answer.
     """
@@ -219,7 +219,7 @@ def _missing(found: Sequence[ClusterNode], expected: Mapping[str, str], clients:
 
 def _lacking(missing: Sequence[str], found: int) -> str:
     return (
-        f"load clients are missing: {', '.join(missing)}; the cluster has {found}. iocurve cluster check lists them; "
+        f"agents are missing: {', '.join(missing)}; the cluster has {found}. iocurve cluster check lists them; "
         "--allow-missing measures with those that are there"
     )
 
@@ -235,7 +235,7 @@ def _chosen(
     by_name |= {name: by_address[at] for name, at in expected.items() if at in by_address}
     if missing := [name for name in on if name not in by_name]:
         there = ", ".join(name for name, at in expected.items() if at in by_address) or ", ".join(by_address)
-        raise PlanError([Diagnostic(f"the cluster has no load client '{name}'; it has {there}") for name in missing])
+        raise PlanError([Diagnostic(f"the cluster has no agent '{name}'; it has {there}") for name in missing])
     return [by_name[name] for name in on]
 
 
@@ -273,7 +273,7 @@ def _joined(head: str) -> Iterator[ModuleType]:
 
 @contextmanager
 def _reserved(ray: ModuleType, chosen: Sequence[ClusterNode]) -> Iterator[list[RayLink]]:
-    """A load client on each node, all or none. Raises ``RunError``, at once if another run has them."""
+    """An agent on each node, all or none. Raises ``RunError``, at once if another run has them."""
     from ray.util.placement_group import placement_group, remove_placement_group
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
@@ -300,21 +300,21 @@ def _reserved(ray: ModuleType, chosen: Sequence[ClusterNode]) -> Iterator[list[R
 
 
 def _wait_for_group(group: PlacementGroup) -> None:
-    """Returns once all load clients are reserved. Raises ``RunError``."""
+    """Returns once all agents are reserved. Raises ``RunError``."""
     until = time.monotonic() + PLACE_S
     while not group.wait(1):
         if busy := _other_run(group):
             raise RunError(f"the cluster is busy with {busy}; a cluster runs one load at a time")
         if time.monotonic() > until:
             raise RunError(
-                f"the load clients could not be reserved in {PLACE_S:g} s: a machine has gone; iocurve cluster check "
+                f"the agents could not be reserved in {PLACE_S:g} s: a machine has gone; iocurve cluster check "
                 "says which"
             )
 
 
 @contextmanager
 def _guests(ray: ModuleType, found: Sequence[ClusterNode]) -> Iterator[list[RayLink]]:
-    """A process on each node that takes no load client from a run."""
+    """A process on each node that takes no agent from a run."""
     links = [
         RayLink(ray, _remote(ray, {f"node:{node.address}": 0.001}).remote(is_under_daemons=True), node.address)
         for node in found
@@ -343,7 +343,7 @@ def _own_run() -> str:
 
 
 def _other_run(own: PlacementGroup | None = None) -> str | None:
-    """The run that has the load clients now."""
+    """The run that has the agents now."""
     from ray.util.placement_group import placement_group_table
 
     table = placement_group_table().values()
@@ -368,9 +368,7 @@ async def _introduction(link: RayLink, seconds: float) -> Introduction | str:
 def _introduced(links: Sequence[RayLink], asked: Sequence[Introduction | str]) -> list[Member]:
     """Members with names. Raises ``RunError`` where a client does not start, ``PlanError`` where versions differ."""
     if failed := [f"{link.name}: {one}" for link, one in zip(links, asked, strict=True) if isinstance(one, str)]:
-        raise RunError(
-            "".join([f"{len(failed)} of {len(links)} load clients do not start:", *map("\n  ".__add__, failed)])
-        )
+        raise RunError("".join([f"{len(failed)} of {len(links)} agents do not start:", *map("\n  ".__add__, failed)]))
     introductions = [one for one in asked if not isinstance(one, str)]
     own = VERSION
     other = [
@@ -395,7 +393,7 @@ def _name_by_hostname(links: Sequence[RayLink], asked: Sequence[Introduction | s
 
 
 class RayLink(Link):
-    """The way to a load client that is an actor (``Link``)."""
+    """The way to an agent that is an actor (``Link``)."""
 
     def __init__(self, ray: ModuleType, actor: Any, address: str) -> None:
         self._ray, self._actor, self._address, self._name = ray, actor, address, address
@@ -445,7 +443,7 @@ def _translated(error: Exception, address: str) -> Exception:
 
     if isinstance(error, RayTaskError):
         cause = error.cause
-        return cause if isinstance(cause, IocurveError) else RunError(f"internal error on a load client: {cause!r}")
+        return cause if isinstance(cause, IocurveError) else RunError(f"internal error on an agent: {cause!r}")
     if isinstance(error, RayError):
         name, known = type(error).__name__, StartedCluster.known()
         if cause := known and known.ended_connection(address):

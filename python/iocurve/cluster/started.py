@@ -43,7 +43,7 @@ ASK_S = 3.0
 ERROR = re.compile(r"Check failed|\bbind\b|^\w*(?:Error|Exception): | [CF] \d+ \d+\] ")
 """A line of Ray's logs that says why a process ends."""
 LEASE_S = 30
-"""A host whose lease was not renewed for this long ends its node. The load client there stops by itself then."""
+"""A host whose lease was not renewed for this long ends its node. The agent there stops by itself then."""
 HOLD = f"""
 import os, sys, time
 owner, directory, *inputs = sys.argv[1:]
@@ -96,7 +96,7 @@ class StartedCluster(msgspec.Struct):
     address: str = ""
     """HOST:PORT of its head."""
     hosts: dict[str, str] = {}
-    """Addresses of its load clients by the names of their machines."""
+    """Addresses of its agents by the names of their machines."""
     processes: list[GroupLeader] = []
     """The head and the nodes on this machine, and the connections to hosts."""
 
@@ -206,7 +206,7 @@ class StartedCluster(msgspec.Struct):
         _memory().write_bytes(msgspec.json.encode(self))
 
     def joined(self) -> set[str] | None:
-        """Addresses of the load clients that have joined; None while the head does not answer.
+        """Addresses of the agents that have joined; None while the head does not answer.
 
         Raises ``RunError`` if the head or a node on this machine has ended.
         """
@@ -219,7 +219,7 @@ class StartedCluster(msgspec.Struct):
             return None
 
     def wait_for(self, count: int) -> None:
-        """Returns once the cluster has that many load clients. Raises ``RunError``, also if a process ends."""
+        """Returns once the cluster has that many agents. Raises ``RunError``, also if a process ends."""
         until = time.monotonic() + UP_S
         joined: set[str] = set()
         while True:

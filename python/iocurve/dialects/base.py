@@ -23,7 +23,7 @@ from iocurve.job.resolve import Machine
 from iocurve.result.document import Axis, Result
 
 CLIENTS_MAX = 4096
-"""Most load clients of a cluster."""
+"""Most agents of a cluster."""
 
 TEXT_BYTES_MAX = 2 << 20
 """Largest job file or parameter file, which is read within a second or two."""

@@ -62,7 +62,7 @@ SHARED_OPTIONS = (
 
 SHARED_HELP = (
     ("--out", "DIR", "write result.json, report.html and points.csv to DIR"),
-    ("--fail-if", "EXPR", "exit with status 4 if it holds ('p99 > 2ms'), 5 if that cannot be told;"),
+    ("--fail-if", "EXPR", "exit with status 4 if it holds ('p99 > 2ms'), 5 if that is inconclusive;"),
     ("", "", "--junit{0}FILE and --markdown{0}FILE write the checks: docs/howto-pipeline.md"),
     ("--metrics", "PORT", "serve OpenMetrics while it runs; HOST:PORT serves other machines"),
     ("--serve", "PORT", "serve a page of the run at http://127.0.0.1:PORT; 0 takes a free port;"),

@@ -16,7 +16,7 @@ from iocurve._native import VERSION
 from iocurve.engine.derived import LARGE_BLOCK_BYTES
 from iocurve.engine.outcome import State
 from iocurve.foundation.units import format_bytes
-from iocurve.result.document import CANNOT_TELL, Axis, Limit, Note, Point, Result, TargetFacts
+from iocurve.result.document import INCONCLUSIVE, Axis, Limit, Note, Point, Result, TargetFacts
 from iocurve.result.imported import ImportedInterval, ImportedJob, ImportedKind, ImportFacts
 
 
@@ -69,13 +69,13 @@ KIND = "imported"
 """The kind of a result that was imported."""
 MACHINE = (
     "Imported from {tools}: nothing is known about the machine, other work on it and the target, so no limit is named "
-    "and no disturbance seen."
+    "and no noise seen."
 )
 DOUBTFUL = ("fio_slat", "fio_skew", "truncated", "vdbench_no_average")
 """Codes of notes that cast doubt on values."""
 UNKNOWN = Limit(
     code="unknown",
-    short_name=CANNOT_TELL,
+    short_name=INCONCLUSIVE,
     text="an imported result does not tell what limited it",
     confidence="none",
 )

@@ -447,7 +447,7 @@ class Section(Struct):
     first_jobnum: int = 0
     """Number of the first worker."""
     clients: tuple[int, ...] = ()
-    """Load client of each worker; empty: the first client runs all."""
+    """Agent of each worker; empty: the first client runs all."""
     cpus: tuple[int, ...] = ()
     """Processors that workers may run on; empty leaves the choice to the scheduler."""
     cpus_split: bool = False

@@ -89,7 +89,7 @@ def of_targets(named: Sequence[Target], load: TargetLoad, runs: int | None, *, o
     scenario = Scenario(
         name="ab",
         title=f"{load.workload} on two targets",
-        why="Both targets take turns with the same load.",
+        why="The runs of both targets are interleaved, with the same load.",
         question="Which target is faster?",
         answer="target",
         targets=tuple(TargetNeed(name, "", "") for name in LABELS),
@@ -135,7 +135,7 @@ def parsed(text: str, *, overwrite: bool = False) -> ParsedCommand:
         require_no_overwrites(command, overwrite=overwrite)
     else:
         known = ", ".join([*REGISTRY, "run JOB.toml"])
-        raise DialectError([Diagnostic(f"'{text}' is no command that can take turns; it starts with one of {known}")])
+        raise DialectError([Diagnostic(f"'{text}' is no command that ab can run; it starts with one of {known}")])
     if command.needs.cluster is not None:
         raise DialectError([Diagnostic(f"'{text}' runs on several machines; ab runs commands on this machine alone")])
     if command.only_prints is not None or not command.steps:
@@ -236,7 +236,7 @@ class _Turns(msgspec.Struct):
             enough=self.used.identifying(enough),
             margin=self.margin,
             repeats_max=self.repeats if can_run_again(plan) else 0,
-            turns_chosen=self.runs is None,
+            runs_chosen=self.runs is None,
         )
         if step.phases:
             compared = [pairs[name] for name in names]

@@ -44,7 +44,7 @@ from iocurve.result.document import (
     TargetFacts,
 )
 from iocurve.result.paired import MARGIN, PAIRS_MIN
-from iocurve.result.stalls import disturbance, severity, starved_volume
+from iocurve.result.stalls import noise, severity, starved_volume
 from iocurve.result.turns import phases_of
 
 NULL_CEILING_S = 0.1
@@ -91,7 +91,7 @@ class Measurement(msgspec.Struct, frozen=True):
     """The point is measured again at most this many times where others on this machine disturb it."""
     margin: float = MARGIN
     """Smallest relative difference from the points that it takes turns with that matters."""
-    turns_chosen: bool = False
+    runs_chosen: bool = False
     """The number of its turns is chosen by their noise."""
     compared: tuple[str, ...] = ()
     """Names of the points that take turns, first the base of this point's gain. Default: all, first the first one."""
@@ -145,7 +145,7 @@ class Campaign:
         facts = machines.cluster_facts()
         self.result, self.machines = result.replace(cluster=facts, points_planned=self._count), machines
         if facts and facts.missing:
-            text = f"measured without {', '.join(facts.missing)}: {counted(machines.count, 'load client')} took part"
+            text = f"measured without {', '.join(facts.missing)}: {counted(machines.count, 'agent')} took part"
             self.result = self.result.with_note("clients_missing", text)
         self._view, self._keep, self._keeps_points = view, interrupts.undivided(keep), keeps_points
         self._order = {name: place for place, name in enumerate(order)}
@@ -189,7 +189,7 @@ class Campaign:
         assert kept is not None, "there is at least one attempt"
         self._note_emptiness(next_one, kept)
         point = self._amended(next_one.after(kept), kept)
-        self._view.point_finished(point.summary(), point.disturbance)
+        self._view.point_finished(point.summary(), point.noise)
         return point
 
     def measure_phases(self, one: Measurement) -> Outcome:
@@ -204,7 +204,7 @@ class Campaign:
             if phase.outcome.state != "finished":
                 self._view.point_finished(phase.summary())
                 raise CutShort(run.outcome.state, self._placed(phase.name, run), run.outcome)
-            self._view.point_finished(phase.summary(), phase.disturbance)
+            self._view.point_finished(phase.summary(), phase.noise)
         return run.outcome
 
     def add_run(self, one: Measurement, before: Point | None) -> tuple[Point, Point]:
@@ -221,7 +221,7 @@ class Campaign:
             self._require_finished(one, attempts.runs[-1])
         assert kept is not None, "there is at least one attempt"
         self._note_emptiness(one, kept)
-        self._view.point_finished(kept.summary(), kept.disturbance)
+        self._view.point_finished(kept.summary(), kept.noise)
         return kept, attempts.best
 
     @contextmanager
@@ -249,7 +249,7 @@ class Campaign:
         """
         names = tuple(one.title for one in group)
         waiting = [one for one in group if self._finished_earlier(one) is None]
-        points = {one.title: self._taken_over(one, lambda earlier: bool(earlier.turns)) for one in waiting}
+        points = {one.title: self._taken_over(one, lambda earlier: bool(earlier.runs)) for one in waiting}
         for place in turn_places(len(waiting), rounds, f"{self.order_seed} {names}"):
             if place.starts_round and enough(self.result, place.round - 1):
                 break
@@ -283,7 +283,7 @@ class Campaign:
 
         Gives the point with all its turns, and the run. Raises as ``measure`` does.
         """
-        attempts = Attempts(one.repeats_max - (before.repeats if before else 0))
+        attempts = Attempts(one.repeats_max - (before.retries if before else 0))
         kept = before
         while self._goes_on(attempts):
             is_first = before is None and not attempts.runs
@@ -295,7 +295,7 @@ class Campaign:
             if before is None or attempts.best.outcome.state == "finished" or attempts.best.summary().operations:
                 point = turns.with_turn(before, attempts.best, (place.round, place.order), attempts.discarded)
                 compared = point.replace(
-                    compared_with=one.compared or names, margin=one.margin, turns_chosen=one.turns_chosen
+                    compared_with=one.compared or names, margin=one.margin, runs_chosen=one.runs_chosen
                 )
                 kept = self._put(turns.in_state(compared, _state(point, rounds)), kept)
             self._require_finished(one, run)
@@ -303,7 +303,7 @@ class Campaign:
         is_last = place.round == rounds
         self._note_emptiness(one, kept if is_last else attempts.best, is_turn=not is_last)
         if is_last:
-            self._view.point_finished(kept.summary(), kept.disturbance)
+            self._view.point_finished(kept.summary(), kept.noise)
         else:
             self._view.turn_finished()
         return kept, attempts.best
@@ -318,7 +318,7 @@ class Campaign:
     ) -> Outcome:
         """One turn of a plan whose phases are points, each compared with those of its names; else as ``take_turn``."""
         before = [points.get(name) for name in one.phases]
-        attempts = Attempts(one.repeats_max - max(point.repeats if point else 0 for point in before))
+        attempts = Attempts(one.repeats_max - max(point.retries if point else 0 for point in before))
         while self._goes_on(attempts):
             plan = one.plan if not any(before) and not attempts.runs else _plan_again(one)
             run, _ = self._started(one, plan, (place.round, rounds), is_again=bool(attempts.runs))
@@ -329,11 +329,11 @@ class Campaign:
         for number, phase in enumerate(phases_of(attempts.best, one.phases)):
             discarded = [each[number] for each in others if number < len(each)]
             point = turns.with_turn(before[number], phase, (place.round, place.order), discarded)
-            point = point.replace(compared_with=compared[number], margin=one.margin, turns_chosen=one.turns_chosen)
+            point = point.replace(compared_with=compared[number], margin=one.margin, runs_chosen=one.runs_chosen)
             points[phase.name] = self._put(turns.in_state(point, _state(point, rounds)), before[number])
         self._require_finished(one, attempts.runs[-1])
         if place.round == rounds:
-            self._view.point_finished(attempts.best.summary(), attempts.best.disturbance)
+            self._view.point_finished(attempts.best.summary(), attempts.best.noise)
         else:
             self._view.turn_finished()
         return attempts.best.outcome
@@ -362,7 +362,7 @@ class Campaign:
 
     def add_probe(self, probe: Probe) -> None:
         """Keeps what a probe found."""
-        self.result = self.result.replace(probes=(*self.result.probes, probe))
+        self.result = self.result.replace(perturbation_tests=(*self.result.perturbation_tests, probe))
         self._keep(self.result)
 
     def _whole(self, purpose: str, outcome: Outcome) -> Outcome:
@@ -428,7 +428,7 @@ class Campaign:
         is_over = 0 < self.seconds_planned <= self._seconds_again
         if attempts.runs and attempts.wants_more and is_over:
             time = format_duration(round(self._seconds_again * SECOND_NS))
-            text = f"disturbed runs were measured again for {time}, and then no more"
+            text = f"noisy runs were measured again for {time}, and then no more"
             self.result = self.result.with_note("repeats_over", text, "info")
             return False
         return attempts.wants_more
@@ -581,7 +581,7 @@ class Attempts(msgspec.Struct):
     def point(self) -> Point:
         """The best run, with the fields that tell of disturbances."""
         replaced = tuple(turns.turn_of(run, (1, 1)) for run in self.discarded)
-        return self.best.replace(repeats=self.repeats, discarded=replaced, disturbance=_disturbance(self.best))
+        return self.best.replace(retries=self.repeats, discarded=replaced, noise=_disturbance(self.best))
 
 
 def _load_of(plan: Plan) -> object:
@@ -601,7 +601,7 @@ def _counts(run: Point) -> bool:
 
 
 def _disturbance(run: Point) -> str | None:
-    return disturbance(run.machine, run.summary().window_ns)
+    return noise(run.machine, run.summary().window_ns)
 
 
 class TurnPlace(msgspec.Struct, frozen=True):
@@ -658,7 +658,7 @@ def _state(point: Point, rounds: int) -> State:
     """The state of a point that takes turns: interrupted as long as turns are missing."""
     if all(turns.has_turn(point, number) for number in range(1, rounds + 1)):
         return "finished"
-    return "failed" if point.turns[-1].state == "failed" else "interrupted"
+    return "failed" if point.runs[-1].state == "failed" else "interrupted"
 
 
 Measure = Callable[[View, Keep], Result]
@@ -739,7 +739,7 @@ def reason(outcome: Outcome, clients: Sequence[ClientOutcome] = ()) -> str:
     whole = [client for client in clients if client.state == "finished"]
     missing = [f"{client.name} {client.reason}" for client in clients if client.reason]
     if missing:
-        return f"{len(whole)} of {counted(len(clients), 'load client')} finished: {'; '.join(missing)}"
+        return f"{len(whole)} of {counted(len(clients), 'agent')} finished: {'; '.join(missing)}"
     errors = [f"{worker.job}: {worker.error}" for worker in outcome.workers if worker.error]
     return "; ".join(dict.fromkeys(errors)) or "interrupted"
 

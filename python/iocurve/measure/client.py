@@ -1,4 +1,4 @@
-"""A load client: one machine that generates load, in this process or as an actor of a cluster.
+"""An agent: one machine that generates load, in this process or as an actor of a cluster.
 
 Calls take and give bytes (JSON), so that any transport can carry them: ``prepare``, then ``run``, whose stream ends
 with the outcome. ``clock``, ``progress``, ``release``, ``renew_lease`` and ``stop`` answer while these run.
@@ -57,7 +57,7 @@ ALIVE_S = 1.0
 class LoadClient:
     """Runs one plan after another on this machine.
 
-    Every record goes into a local file before it is sent. The file is removed by ``forget``, once the head program has
+    Every record goes into a local file before it is sent. The file is removed by ``forget``, once the coordinator has
     the outcome; the file of a client that was lost stays, for ``iocurve result merge``.
     """
 
@@ -169,7 +169,7 @@ class LoadClient:
         return self._run.release(max(0, start_ns - self._clock_error_ns)) + self._clock_error_ns
 
     def renew_lease(self) -> None:
-        """Tells the client that the head program is there."""
+        """Tells the client that the coordinator is there."""
         if self._run and self._task:
             self._run.renew_lease(self._task.lease_s)
 
@@ -202,7 +202,7 @@ class LoadClient:
         return None
 
     def all_kept(self) -> list[bytes]:
-        """The local files of all runs that have ended; one that a load client still writes is locked."""
+        """The local files of all runs that have ended; one that an agent still writes is locked."""
         found = []
         for path in sorted(path for directory in _directories() for path in directory.glob("*.jsonl")):
             with suppress(OSError), path.open("rb") as file:
@@ -337,7 +337,7 @@ def _require_room(path: Path, size: int) -> None:
 
 
 class Daemons:
-    """The process that started this one, and its other children that are no load clients."""
+    """The process that started this one, and its other children that are no agents."""
 
     def __init__(self) -> None:
         self._parent = os.getppid()

@@ -33,7 +33,7 @@ RUNTIME_NS = SECOND_NS
 NEXT_S = 30.0
 """Time for the probes that look for the limit after the requested load."""
 
-Outcome = Literal["confirmed", "refuted", "found", "not told"]
+Outcome = Literal["confirmed", "refuted", "found", "inconclusive"]
 """``found``: no limit was known before, and the probes name one."""
 
 
@@ -73,8 +73,8 @@ def judged(response: Response, experiment: Experiment) -> Outcome:
     """
     grows = response.is_more if experiment.without else response.grows
     if experiment.expects == "more":
-        return "confirmed" if grows else "refuted" if response.is_same else "not told"
-    return "confirmed" if response.is_same else "refuted" if grows else "not told"
+        return "confirmed" if grows else "refuted" if response.is_same else "inconclusive"
+    return "confirmed" if response.is_same else "refuted" if grows else "inconclusive"
 
 
 def run_experiment(probes: Probes, before: Limit, experiment: Experiment) -> Confirmation:
@@ -82,14 +82,14 @@ def run_experiment(probes: Probes, before: Limit, experiment: Experiment) -> Con
     change = variations.NAMED[experiment.change]
     without = variations.NAMED[experiment.without] if experiment.without else None
     response = probes.response(change)
-    outcome: Outcome = "not told"
+    outcome: Outcome = "inconclusive"
     told = f"{change.text}: not possible with this load"
     if response is not None:
         told = response.evidence
         # Without a requested pause a load may be many times as fast.
         if without or probes.is_consistent:
             outcome = judged(response, experiment)
-    if outcome == "not told" and without and response is not None:
+    if outcome == "inconclusive" and without and response is not None:
         # A limit of the load without its rate or pauses does not refute them.
         verdict = verdict_of(probes.base, probes.target)
         return Confirmation(outcome, verdict, (told,), _next_limit(probes, without))
@@ -112,11 +112,11 @@ def _next_limit(probes: Probes, without: Variation) -> Limit | None:
 
 
 def _diagnosed(
-    plan: Plan, facts: TargetFacts, run: Run, before: Limit | None, outcome: Outcome = "not told"
+    plan: Plan, facts: TargetFacts, run: Run, before: Limit | None, outcome: Outcome = "inconclusive"
 ) -> Confirmation:
     """The limit that all probes find, and what that says of the verdict before."""
     verdict, _ = diagnose(plan, facts, run, PATIENCE_S)
-    if verdict.code != UNKNOWN and outcome == "not told":
+    if verdict.code != UNKNOWN and outcome == "inconclusive":
         is_known = before is not None and before.code != UNKNOWN
         agrees = before is not None and (before.code in UNDECIDED or before.code == verdict.code)
         outcome = "found" if not is_known else "confirmed" if agrees else "refuted"

@@ -122,6 +122,6 @@ def require_on_network(target: Target) -> None:
     """Raises ``TargetError`` for an embedded volume."""
     if isinstance(target, VolumeTarget):
         raise TargetError(
-            "the embedded volume listens on this machine only, and the load clients are elsewhere; name an NFS URL "
+            "the embedded volume listens on this machine only, and the agents are elsewhere; name an NFS URL "
             "or a directory that is mounted on each of them"
         )

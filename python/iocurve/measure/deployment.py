@@ -1,4 +1,4 @@
-"""Divides a plan among the load clients."""
+"""Divides a plan among the agents."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ BeforeRun = Callable[[Iterable[Plan]], None]
 RunPlan = Callable[[Step, Plan, Enough], Outcome]
 """Runs the plan of a step. Raises ``CutShort`` where it does not finish."""
 OpenCluster = Callable[[ClusterRequest], AbstractContextManager[Machines]]
-"""Opens load clients on machines of a cluster."""
+"""Opens agents on machines of a cluster."""
 
 
 def run(

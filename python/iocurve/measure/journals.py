@@ -1,4 +1,4 @@
-"""The local files of load clients: added to the result of the other clients, or made a result where there is none."""
+"""The local files of agents: added to the result of the other clients, or made a result where there is none."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Journal(msgspec.Struct, frozen=True):
             task = task_of(first)
             records = [record_of(line) for line in _whole(lines)]
         except ValueError as error:
-            raise ResultError(f"{path} is not the local file of a load client: {error}") from None
+            raise ResultError(f"{path} is not the local file of an agent: {error}") from None
         intervals = tuple(record.interval for record in records if isinstance(record, ClosedRecord))
         end = next((record for record in records if isinstance(record, EndRecord)), None)
         return cls(path, task, intervals, end)
@@ -77,7 +77,7 @@ def merged(result: Result, journals: Sequence[Journal]) -> Result:
     elif len(result.points) == result.points_planned and all(one.outcome.state == "finished" for one in result.points):
         result = result.ended("finished")
     elif result.state == "failed":
-        text = "a load client was lost; its records were added later, and what was to follow was not measured"
+        text = "an agent was lost; its records were added later, and what was to follow was not measured"
         result = result.replace(incomplete_reason=text)
     return with_verdicts(result)
 
@@ -98,7 +98,7 @@ def recovered(files: Sequence[KeptFile]) -> Result:
     unknown = TargetFacts(kind="unknown", address="the plan has its paths")
     target = TargetFacts(kind="nfs", address=addresses.pop()) if len(addresses) == 1 else unknown
     result = started("recovered", "recovered", target, with_ceiling=False)
-    why = f"the program of the run was killed; {counted(len(files), 'local file')} of load clients made this result"
+    why = f"the program of the run was killed; {counted(len(files), 'local file')} of agents made this result"
     return with_verdicts(result.replace(points=tuple(points)).ended("failed", why))
 
 
@@ -216,7 +216,7 @@ def _with_journal(result: Result, journal: Journal) -> Result:
 
 def _with_client(point: Point, client: ClientOutcome, journal: Journal) -> Point:
     if client.state != "lost":
-        raise ResultError(f"{journal.path}: the records of load client {client.name} are in the result already")
+        raise ResultError(f"{journal.path}: the records of agent {client.name} are in the result already")
     if journal.end is None:
         own = [one for one in journal.intervals if point.phase in (None, one.group)]
         return _with(point, client.replace(until_loss=_until_loss(own)))

@@ -1,4 +1,4 @@
-"""The machines that run plans: this machine, or the load clients of a cluster.
+"""The machines that run plans: this machine, or the agents of a cluster.
 
 The measuring code does not know which: it starts a plan, polls it, and gets one outcome.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ClientFacts(msgspec.Struct, frozen=True):
-    """The load clients of a run that has ended."""
+    """The agents of a run that has ended."""
 
     clients: tuple[ClientOutcome, ...]
     layout: LayoutFacts | None
@@ -32,7 +32,7 @@ class ClientFacts(msgspec.Struct, frozen=True):
 
 
 class KeptFile(msgspec.Struct, frozen=True):
-    """The local file of a load client of an earlier run."""
+    """The local file of an agent of an earlier run."""
 
     name: str
     """The machine that has it."""
@@ -56,7 +56,7 @@ class Running(Protocol):
         """Ends the load as if its time were over: operations in flight are waited for, and the outcome is finished."""
 
     def facts(self) -> ClientFacts | None:
-        """The load clients, once the run has ended; None where this machine is the only one."""
+        """The agents, once the run has ended; None where this machine is the only one."""
 
 
 class Machines(Protocol):
@@ -64,7 +64,7 @@ class Machines(Protocol):
 
     @property
     def count(self) -> int:
-        """Number of load clients."""
+        """Number of agents."""
 
     @property
     def are_here(self) -> bool:
@@ -77,7 +77,7 @@ class Machines(Protocol):
         """Starts a plan; the workers' ``client`` says where each runs. Raises ``RunError``."""
 
     def directory(self, client: int, path: Path) -> Place:
-        """A directory of the machine of a load client."""
+        """A directory of the machine of an agent."""
 
     def kept(self, run: str, client: int) -> bytes | None:
         """The local file of a client of an earlier run, from the machine that has it."""
@@ -90,7 +90,7 @@ class Machines(Protocol):
 
 
 class ThisProcess:
-    """One load client: this process."""
+    """One agent: this process."""
 
     count = 1
     are_here = True
@@ -112,15 +112,15 @@ class ThisProcess:
         return LocalPlace(path)
 
     def kept(self, run: str, client: int) -> None:
-        """There is no load client."""
+        """There is no agent."""
         del run, client
 
     def all_kept(self) -> list[KeptFile]:
-        """There is no load client."""
+        """There is no agent."""
         return []
 
     def forget_kept(self, run: str, client: int) -> None:
-        """There is no load client."""
+        """There is no agent."""
         del run, client
 
 
@@ -174,16 +174,16 @@ def client_notes(point: Point) -> Iterator[tuple[str, str]]:
     most_ns = ERROR_SHARE * point.plan.interval_ns
     for client in point.clients:
         if client.clock and client.clock.error_ns > most_ns:
-            yield "clock_error", f"load client {client.name}: its clock is known only to within {MUCH}"
+            yield "clock_error", f"agent {client.name}: its clock is known only to within {MUCH}"
         if client.clock and abs(client.clock.drift_ns or 0) > most_ns + client.clock.error_ns:
-            yield "clock_drift", f"load client {client.name}: its clock moved by {MUCH} during a point"
+            yield "clock_drift", f"agent {client.name}: its clock moved by {MUCH} during a point"
         if client.local_file_error:
             why = client.local_file_error
             yield (
                 "local_file",
-                f"load client {client.name}: its local file lacks records ({why}); all have arrived here",
+                f"agent {client.name}: its local file lacks records ({why}); all have arrived here",
             )
         for stall in client.stalls:
-            yield "server_stalled", f"load client {client.name}: {stall_text(stall)}"
+            yield "server_stalled", f"agent {client.name}: {stall_text(stall)}"
         if client.late_ns > most_ns:
-            yield "late_start", f"load client {client.name}: it started late, by {MUCH}"
+            yield "late_start", f"agent {client.name}: it started late, by {MUCH}"

@@ -93,7 +93,7 @@ def measured_on(
 
 def _require_this_machine(command: ParsedCommand) -> None:
     if command.needs.cluster is not None:
-        text = "load clients of a cluster are for the command line; leave out --client, --on and --map-host"
+        text = "agents of a cluster are for the command line; leave out --client, --on and --map-host"
         raise PlanError([Diagnostic(text)])
 
 

@@ -1,4 +1,4 @@
-"""The messages between load clients and the head program, as JSON."""
+"""The messages between agents and the coordinator, as JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from iocurve.result.document import HostFacts, IdleCost, LayoutFacts, MachineUse
 
 
 class Introduction(Struct):
-    """A load client, before it has a plan."""
+    """An agent, before it has a plan."""
 
     host: HostFacts
     iocurve: str

@@ -262,7 +262,7 @@ def _opened(place: Place, name: str) -> tuple[planned.EnginePlan, str]:
     if isinstance(place, LocalPlace):
         how = planned.FileOpen(direct=False, durability="none", invalidate=False)
         return planned.MetadataEngine(open=how, keep_open=True), str(place.directory / name)
-    raise TargetError(f"{name} is in a directory of a load client: trees of files need an NFS export there")
+    raise TargetError(f"{name} is in a directory of an agent: trees of files need an NFS export there")
 
 
 LISTING_NS = 5 * SECOND_NS

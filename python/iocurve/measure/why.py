@@ -23,7 +23,7 @@ from iocurve.foundation.units import SECOND_NS
 from iocurve.measure import variations
 from iocurve.measure.variations import Variation, measured_alike, shortened
 from iocurve.result.document import Point, TargetFacts
-from iocurve.result.stalls import STARVED, disturbance, starved_share
+from iocurve.result.stalls import STARVED, noise, starved_share
 from iocurve.result.stats import series_mean
 
 UNDECIDED = ("depth", "saturated", UNKNOWN)
@@ -169,7 +169,7 @@ class Probes(msgspec.Struct):
             raise TimeoutError
         point = self.run(shortened(plan, length_ns))
         use = point.machine
-        self.is_quiet = self.is_quiet and use is not None and disturbance(use, length_ns) is None
+        self.is_quiet = self.is_quiet and use is not None and noise(use, length_ns) is None
         return point
 
     def check(self) -> None:

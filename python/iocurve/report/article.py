@@ -173,7 +173,7 @@ def _rate_at(family: PointFamily, member: MeasuredPoint, unit: str) -> str:
     latencies = [f"{name} {format_latency(value)}" for name, value in percentiles if value == value]
     facts = [bounds or "no interval", *latencies]
     limit = f", limited by: {member.limit.label}" if member.limit else ", the bottleneck is not known"
-    noisy = ", noisy: other work disturbed it" if member.point.disturbance else ""
+    noisy = ", noisy: other work disturbed it" if member.point.noise else ""
     return f"{rate_text(summary, unit)} {unit} at {loads.place(family, member)} ({', '.join(facts)}){limit}{noisy}"
 
 

@@ -18,7 +18,7 @@ from iocurve.foundation.units import MIB, UNKNOWN_TEXT, capitalised
 from iocurve.report import charts
 from iocurve.report.charts import CapLine, Chart, PublishedMark
 from iocurve.report.table import LIMITED_BY, Cell, Nanoseconds, Table, decimal, limit_cell
-from iocurve.result.document import CANNOT_TELL, Point, Result, TargetFacts
+from iocurve.result.document import INCONCLUSIVE, Point, Result, TargetFacts
 from iocurve.result.paired import margin_text
 from iocurve.result.summary import Summary, Totals
 
@@ -50,7 +50,7 @@ class ReportFigure(msgspec.Struct, frozen=True):
 
 def last_cells(member: MeasuredPoint) -> tuple[str, str]:
     """The cells of ``LAST_COLUMNS``: CPU time per operation, and the limit with the mark of a disturbed point."""
-    label = member.limit.label if member.limit else CANNOT_TELL
+    label = member.limit.label if member.limit else INCONCLUSIVE
     return cpu(member.summary), limit_cell(member.point, label)
 
 
@@ -88,7 +88,7 @@ def ratio(measured: MeasuredPoint, base: MeasuredPoint) -> str:
 def gain_bar(place: str, series: str, measured: MeasuredPoint, base: MeasuredPoint) -> list[charts.JudgedBar]:
     """The bar of a gain; none where points were measured once."""
     gain = gain_of(measured, base)
-    if gain is None or not measured.point.turns:
+    if gain is None or not measured.point.runs:
         return []
     return [
         charts.JudgedBar(
@@ -99,7 +99,7 @@ def gain_bar(place: str, series: str, measured: MeasuredPoint, base: MeasuredPoi
             high=gain.high,
             verdict=gain.verdict,
             text=gain.full_text,
-            is_disturbed=bool(gain.disturbance),
+            is_disturbed=bool(gain.noise),
             margin=gain.margin,
         )
     ]
@@ -107,10 +107,10 @@ def gain_bar(place: str, series: str, measured: MeasuredPoint, base: MeasuredPoi
 
 BARS_CAPTION = "Error bars are 95 % intervals."
 GAIN_CAPTION = (
-    "Error bars are 95 % intervals, from points that took turns: faster or slower if one excludes 1, no difference if "
-    "it excludes differences of {margin} or more, and cannot tell otherwise."
+    "Error bars are 95 % intervals, from interleaved runs: faster or slower if one excludes 1, no difference if "
+    "it excludes differences of {margin} or more, and is inconclusive otherwise."
 )
-DISTURBED_CAPTION = "* disturbed by other work on this machine, also when measured again."
+DISTURBED_CAPTION = "* noisy, by other work on this machine, also when measured again."
 
 
 def bars_caption(bars: Iterable[charts.Bar]) -> str:

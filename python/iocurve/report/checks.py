@@ -14,7 +14,7 @@ from iocurve.foundation.units import counted
 from iocurve.report.table import Table, bold, code, escaped
 from iocurve.result.document import Result
 
-_WORDS: dict[Verdict, str] = {"failed": "FAILED", "cannot_tell": "CANNOT TELL", "passed": "passed"}
+_WORDS: dict[Verdict, str] = {"failed": "FAILED", "inconclusive": "INCONCLUSIVE", "passed": "passed"}
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 cannot hold."""
 WHOLE = "whole result"
@@ -22,7 +22,7 @@ COMPLETE = "the measurement is complete"
 
 
 def lines(checks: Checks) -> list[str]:
-    """A line for each point that failed or cannot be told, and one for the points of an expression that passed."""
+    """A line for each point that failed or is inconclusive, and one for the points of an expression that passed."""
     incomplete = [f"INCOMPLETE  {text}" for text in checks.incomplete]
     return incomplete + [line for expression, group in _groups(checks) for line in _lines(expression, group)]
 
@@ -46,7 +46,7 @@ def _lines(expression: str, group: list[Check]) -> Iterator[str]:
 def junit(checks: Checks, name: str, measured: Result) -> bytes:
     """JUnit XML by the schema of Ant: a test suite for each expression, a test case for each point.
 
-    A failed check is a ``failure``, one that cannot be told an ``error``. ``name`` is that of the result, or of the
+    A failed check is a ``failure``, an inconclusive one an ``error``. ``name`` is that of the result, or of the
     results compared, and the package of all suites; ``measured`` says when and where. Times are 0: checks take none.
     """
     facts = {
@@ -89,7 +89,7 @@ def _counts(checks: Checks) -> dict[str, str]:
     counts = {
         "tests": len(checks.all) + missing,
         "failures": len(checks.of("failed")),
-        "errors": len(checks.of("cannot_tell")) + missing,
+        "errors": len(checks.of("inconclusive")) + missing,
     }
     return {name: str(count) for name, count in counts.items()}
 

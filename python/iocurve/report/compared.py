@@ -20,7 +20,7 @@ from iocurve.result.paired import Verdict, margin_text
 from iocurve.result.stalls import first_names
 from iocurve.result.stats import CONFIDENCE
 
-VERDICTS: tuple[Verdict, ...] = ("slower", "faster", "no difference", "cannot tell")
+VERDICTS: tuple[Verdict, ...] = ("slower", "faster", "no difference", "inconclusive")
 """In the order of summaries: regressions first."""
 UNLIKE = ("Name", "Started", "Ceiling of the loop", "Seeds", "Idle daemons", "Longest idle gap", "Session slots")
 """Facts that differ between any two results, or are measured."""
@@ -74,10 +74,10 @@ class Compared(msgspec.Struct, frozen=True):
     @property
     def _chosen_runs(self) -> Iterator[str]:
         """The number of runs that their noise chose, and what they could have seen; empty where it was given."""
-        chosen = [point for result in self.comparison.results for point in result.points if point.turns_chosen]
+        chosen = [point for result in self.comparison.results for point in result.points if point.runs_chosen]
         seen = [one for each in self.comparison.of("iops") if (one := each.detectable_percent) is not None]
         if chosen:
-            runs = max(len(point.turns) for point in chosen)
+            runs = max(len(point.runs) for point in chosen)
             finds = f": a change of {max(seen):.2g} % of IOPS is found in 8 of 10 such comparisons" if seen else ""
             yield f"The number of runs of each, {runs}, was chosen by their noise{finds}."
 
@@ -107,12 +107,12 @@ def differing(results: Sequence[Result]) -> list[tuple[str, tuple[str, ...]]]:
                     text = fact.text if isinstance(fact, Folded) else fact
                     kept = facts.setdefault(f"{heading}: {name}", ["–"] * len(results))
                     kept[place] = LOOPBACK_PORT.sub(r"\1", text)
-        facts.setdefault("Disturbed points", [""] * len(results))[place] = _disturbed(result)
+        facts.setdefault("Noisy points", [""] * len(results))[place] = _disturbed(result)
     return [(name, tuple(values)) for name, values in facts.items() if len(set(values)) > 1]
 
 
 def _disturbed(result: Result) -> str:
-    found = [point.disturbance for point in result.points if point.disturbance]
+    found = [point.noise for point in result.points if point.noise]
     return f"{len(found)} of {len(result.points)}: {found[0]}" if found else "none"
 
 
@@ -211,11 +211,11 @@ def markdown(compared: Compared) -> str:
     changed = [place for place, one in enumerate(differences) if one.verdict in ("faster", "slower")]
     changed.sort(key=lambda place: (differences[place].verdict != "slower", -abs(differences[place].change_percent)))
     shown = [_bold(cells[place]) for place in changed[:MARKDOWN_ROWS]]
-    same, untold = (sum(one.verdict == name for one in differences) for name in ("no difference", "cannot tell"))
+    same, untold = (sum(one.verdict == name for one in differences) for name in ("no difference", "inconclusive"))
     rest = [
         *([f"{counted(len(changed) - len(shown), 'more change')}"] if len(changed) > len(shown) else []),
         f"{counted(same, 'figure')} without a difference",
-        f"{untold} that cannot be told",
+        f"{untold} inconclusive",
         *([f"{counted(len(compared.unmatched), 'point')} without a partner"] if compared.unmatched else []),
         *([f"{counted(len(compared.conditions), 'condition')} that differ"] if compared.conditions else []),
     ]

@@ -42,9 +42,9 @@ from iocurve.result.paired import MARGIN, margin_text
 from iocurve.result.reference import Reference
 
 ADVICE_CAPTION = (
-    "Each cell shows the gain with its 95 % interval, and the mean latency without and with more connections. Green "
+    "Each cell shows the speedup with its 95 % interval, and the mean latency without and with more connections. Green "
     "is faster and red slower: the interval excludes 1. Yellow is no difference: it excludes differences of {margin} "
-    "or more. Grey cannot tell: it allows for both or is missing, or this machine was the limit."
+    "or more. Grey is inconclusive: it allows for both or is missing, or this machine was the limit."
 )
 
 
@@ -122,7 +122,7 @@ def _grid_table(family: PointFamily, series_axis: str | None) -> Table:
                 *last_cells(member),
             )
         )
-    columns = ("load", "series", "IOPS", "MiB/s", "p50", "p99", "gain")
+    columns = ("load", "series", "IOPS", "MiB/s", "p50", "p99", "speedup")
     return Table.of((*columns, *LAST_COLUMNS), rows, text_columns=2)
 
 
@@ -209,7 +209,7 @@ def advice_table(family: PointFamily) -> ReportFigure:
         "depth",
         f"IOPS, nconnect {few}",
         f"IOPS, nconnect {many}",
-        "gain",
+        "speedup",
         f"mean {{unit}}, nconnect {few}",
         f"mean {{unit}}, nconnect {many}",
         "verdict",
@@ -233,7 +233,7 @@ def advice_cells(pairs: Sequence[Pair]) -> list[charts.JudgedBar]:
             verdict=pair.gain.verdict,
             text="/".join(
                 [
-                    f"{pair.gain.value:.2f} ×{' *' if pair.gain.disturbance else ''}",
+                    f"{pair.gain.value:.2f} ×{' *' if pair.gain.noise else ''}",
                     *([pair.gain.bounds_text] if pair.gain.bounds_text else []),
                     f"{format_latency(pair.few.summary.latency.mean_ns)} →",
                     format_latency(pair.many.summary.latency.mean_ns),

@@ -86,14 +86,14 @@ def _machine(result: Result) -> dict[str, Fact]:
 
 
 def _cluster(result: Result) -> dict[str, dict[str, Fact]]:
-    """The framework that carries the load clients, and its cost on their machines while no load runs."""
+    """The framework that carries the agents, and its cost on their machines while no load runs."""
     cluster = result.cluster
     if cluster is None:
         return {}
     clients = {client.name: client for point in result.points for client in point.clients}
     facts: dict[str, Fact] = {
         "Framework": cluster.framework,
-        "Load clients": _listed("clients", (f"{one.name}, {one.host.cpus} processors" for one in clients.values())),
+        "Agents": _listed("clients", (f"{one.name}, {one.host.cpus} processors" for one in clients.values())),
     }
     if cluster.missing:
         facts["Missing"] = ", ".join(cluster.missing)

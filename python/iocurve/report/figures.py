@@ -198,7 +198,7 @@ def _by_clients(family: PointFamily) -> Table:
 
 
 def shared(reading: Reading) -> list[ReportFigure]:
-    """A table with a row for each point that ran on load clients, and one with a row for each client of each point."""
+    """A table with a row for each point that ran on agents, and one with a row for each client of each point."""
     result = reading.result
     judged = [(point, client_verdicts(point, result.target_of(point))) for point in result.points if point.clients]
     if not judged:
@@ -208,8 +208,8 @@ def shared(reading: Reading) -> list[ReportFigure]:
     each = Table.of(EACH_COLUMNS, rows, text_columns=2)
     is_long = len(rows) > OPEN_MAX
     return [
-        ReportFigure(slug="load-clients", title="Load clients", caption=CAPTION, charts=(), table=table),
-        ReportFigure("each-load-client", "Each load client", EACH_CAPTION, charts=(), table=each, is_folded=is_long),
+        ReportFigure(slug="agent", title="Agents", caption=CAPTION, charts=(), table=table),
+        ReportFigure("each-agent", "Each agent", EACH_CAPTION, charts=(), table=each, is_folded=is_long),
     ]
 
 

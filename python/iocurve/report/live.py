@@ -113,9 +113,9 @@ class TerminalView(Progress):
             self._next_draw = self._clock() + (SCREEN_EVERY_S if self._is_full else REDRAW_EVERY_S)
             self._display.refresh()
 
-    def point_finished(self, summary: Summary, disturbance: str | None = None) -> None:
+    def point_finished(self, summary: Summary, noise: str | None = None) -> None:
         """Prints a line that stays for the point that was started last; on the whole screen, when that is left."""
-        super().point_finished(summary, disturbance)
+        super().point_finished(summary, noise)
         if not self._is_full:
             self._print_finished()
         if not self._is_paused:

@@ -266,7 +266,7 @@ def over_time(family: PointFamily, reading: Reading, *, is_folded: bool = False)
         "All jobs together." if drawings else "",
         "Faint dots are the ramp, which is not counted." if drawings and any(one.ramp for one in seen) else "",
         HEAT_CAPTION if heat else "",
-        sentence(f"the whole time was noisy: {member.point.disturbance}") if member.point.disturbance else "",
+        sentence(f"the whole time was noisy: {member.point.noise}") if member.point.noise else "",
     )
     drawings += heat + charts.percentile_curves({kind: one.latency for kind, one in member.summary.kinds.items()})
     table = _job_table(family.members)

@@ -30,7 +30,7 @@ from iocurve.result.caps import Cap
 from iocurve.result.summary import Summary
 
 CLIENTS_SHOWN = 12
-"""Most jobs, and most load clients, with an own row in the live view."""
+"""Most jobs, and most agents, with an own row in the live view."""
 PROCESSORS_FROM = 0.8
 """Least use of the processors of this machine that is told as a limit."""
 _Part = tuple[str, str, int, int]
@@ -87,8 +87,8 @@ class StartedPoint(msgspec.Struct, frozen=True):
     def title(self) -> str:
         """The name, with the turn where there are several."""
         number, turns = self.turn
-        turn = [] if turns == 1 else [f"turn {number} of {turns}"]
-        return ", ".join([self.name, *turn, *(["again (disturbed)"] if self.is_again else [])])
+        turn = [] if turns == 1 else [f"run {number} of {turns}"]
+        return ", ".join([self.name, *turn, *(["again (noisy)"] if self.is_again else [])])
 
     @property
     def size(self) -> float:
@@ -120,7 +120,7 @@ class View:
     def turn_finished(self) -> None:
         """The turn that was started last has ended; its point has further turns."""
 
-    def point_finished(self, summary: Summary, disturbance: str | None = None) -> None:
+    def point_finished(self, summary: Summary, noise: str | None = None) -> None:
         """The point that was started last has ended; others disturbed it, or did not."""
 
     def report_written(self, path: Path) -> None:
@@ -176,11 +176,11 @@ class Progress(View):
             self._course.append(live.operations)
         self._intervals = live.intervals
 
-    def point_finished(self, summary: Summary, disturbance: str | None = None) -> None:
+    def point_finished(self, summary: Summary, noise: str | None = None) -> None:
         """Ends the point that was started last, and keeps its line."""
         columns = self.name_columns
         if position := self.end_point():
-            self._finished.append((position, *finished_line(summary, disturbance, columns)))
+            self._finished.append((position, *finished_line(summary, noise, columns)))
 
     def preparing(self, purpose: str | None) -> None:
         """A load that is not measured runs for the point, until None is given."""
@@ -305,7 +305,7 @@ class Progress(View):
         return self._rows(parts if len(parts) > 1 else [], "jobs", rows_max)
 
     def client_rows(self, rows_max: int = CLIENTS_SHOWN + 1) -> list[str]:
-        """The newest rates of each load client.
+        """The newest rates of each agent.
 
         Of more clients than there are rows, those that no longer run and then the slowest are shown, and a count of the
         rest with their mean.
@@ -382,9 +382,7 @@ def _rates_row(name: str, iops: float, mib_per_s: float) -> str:
     return f"{shown:<{NAME_COLUMNS}} {format_count(iops):>6} IOPS {mib_per_s:>9,.1f} MiB/s"
 
 
-def finished_line(
-    summary: Summary, disturbance: str | None = None, name_columns: int = POINT_COLUMNS
-) -> tuple[str, str]:
+def finished_line(summary: Summary, noise: str | None = None, name_columns: int = POINT_COLUMNS) -> tuple[str, str]:
     """Figures of a point that has ended, and how it ended where that was before its time or others disturbed it."""
     if not summary.operations:
         return "", f"{summary.name}: nothing was measured ({summary.state})"
@@ -397,7 +395,7 @@ def finished_line(
     figures = f"{shown:<{columns}} {rate:>11}  p99 {format_latency(summary.latency.percentile(99))}"
     if summary.errors:
         figures = f"{figures}  {summary.errors} errors"
-    marks = [*([] if summary.state == "finished" else [summary.state]), *(["disturbed"] if disturbance else [])]
+    marks = [*([] if summary.state == "finished" else [summary.state]), *(["noisy"] if noise else [])]
     return figures, f"  {', '.join(marks)}" if marks else ""
 
 
@@ -445,9 +443,9 @@ class PlainView(Progress):
             if line := self._line():
                 print(line, file=self._out, flush=True)
 
-    def point_finished(self, summary: Summary, disturbance: str | None = None) -> None:
+    def point_finished(self, summary: Summary, noise: str | None = None) -> None:
         """Writes the point that was started last."""
-        super().point_finished(summary, disturbance)
+        super().point_finished(summary, noise)
         for position, line, state in self._finished if self._keeps_lines else ():
             print(f"{position}  {line}{state}", file=self._out, flush=True)
         self._finished.clear()

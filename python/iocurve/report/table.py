@@ -215,7 +215,7 @@ def _in_flight(summary: Summary) -> str:
     return achieved if math.isnan(summary.depth_requested) else f"{achieved} of {format_depth(summary.depth_requested)}"
 
 
-GAIN = "gain"
+GAIN = "speedup"
 COLUMNS: dict[str, Callable[[Summary], str]] = {
     "IOPS": lambda summary: format_count(summary.iops),
     "MiB/s": lambda summary: decimal(summary.mib_per_s),
@@ -253,14 +253,14 @@ def result_table(reading: Reading) -> Table:
 def limit_cell(point: Point, limit: str) -> str:
     """The limit of a point, with the mark of a disturbed one, or of one that failed or was interrupted."""
     state = "" if point.outcome.state == "finished" else point.outcome.state
-    return ", ".join(filter(None, (limit, condition(point) if point.disturbance else "", state)))
+    return ", ".join(filter(None, (limit, condition(point) if point.noise else "", state)))
 
 
 CLIENT_COLUMNS = ("point", "clients", "slowest", "fastest", "fairness", "clients limited by")
 
 
 def clients_table(result: Result) -> Table | None:
-    """The points that ran on load clients: how evenly these shared the target, and what limited each."""
+    """The points that ran on agents: how evenly these shared the target, and what limited each."""
     rows = []
     for point in result.points:
         if point.clients:

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-SCHEMA_VERSION = 4
-VERSIONS_READ = (2, 3, SCHEMA_VERSION)
-"""Version 3 had no figures; ``_from_version_2`` has what changed before it."""
+SCHEMA_VERSION = 5
+VERSIONS_READ = (2, 3, 4, SCHEMA_VERSION)
+"""Version 4 had ``EARLIER_FIELDS``, version 3 no figures; ``_from_version_2`` has what changed before it."""
 RESULT_NAME = "result.json"
 """File name of the result in a report's directory."""
 Axis = int | float | str
@@ -251,19 +251,19 @@ class CacheFacts(Struct):
     policy: CachePolicy
     preparation: str = ""
     """Description of the preparation."""
-    repeated_turns: tuple[float, ...] = ()
+    repeated_runs: tuple[float, ...] = ()
     """IOPS of each turn that repeats the offsets of a turn before."""
-    fresh_turns: tuple[float, ...] = ()
+    fresh_runs: tuple[float, ...] = ()
     """IOPS of each turn of the same load at offsets not used before; the first turn of each is a pair."""
     repeated_iops: Interval | None = None
-    """Median of ``repeated_turns``; the bounds are the slowest and the fastest turn."""
+    """Median of ``repeated_runs``; the bounds are the slowest and the fastest turn."""
     fresh_iops: Interval | None = None
-    """Median of ``fresh_turns``, with the same bounds."""
-    gain: Interval | None = None
+    """Median of ``fresh_runs``, with the same bounds."""
+    speedup: Interval | None = None
     """Repeated ÷ fresh − 1: 0.17 is 17 % more, with a 99 % interval. None if not compared."""
     verdict: Literal["cached", "uncached", "unclear", "not_checked"] = "not_checked"
     is_fully_warm: bool = False
-    """Caches answered everything, so that repeated offsets gain nothing."""
+    """Caches answered everything, so that repeated offsets are no faster."""
     evidence: tuple[CacheEvidence, ...] = ()
 
 
@@ -359,26 +359,39 @@ class Limit(Struct):
     """The step that gets past the limit, or the experiment that would name it."""
 
     def __post_init__(self) -> None:
-        if self.code in EARLIER_LIMIT_CODES:
-            msgspec.structs.force_setattr(self, "code", EARLIER_LIMIT_CODES[self.code])
+        for name in ("code", "short_name"):
+            if (found := getattr(self, name)) in EARLIER_VALUES:
+                msgspec.structs.force_setattr(self, name, EARLIER_VALUES[found])
 
     @property
     def label(self) -> str:
-        """The name with its confidence, as every table has it: ``depth (possible)``, ``cannot tell``."""
+        """The name with its confidence, as every table has it: ``depth (possible)``, ``inconclusive``."""
         return self.short_name if self.confidence == "none" else f"{self.short_name} ({self.confidence})"
 
 
-EARLIER_LIMIT_CODES = {"foreign_cpu": "cpu_contention", "others_cpu": "cpu_contention"}
-"""Codes, and names in checks, of earlier versions."""
-CANNOT_TELL = "cannot tell"
-"""The label of a point without a verdict."""
+INCONCLUSIVE = "inconclusive"
+"""The label of a point whose limit is not known."""
+EARLIER_FIELDS = {
+    "disturbance": "noise",
+    "fresh_turns": "fresh_runs",
+    "gain": "speedup",
+    "probes": "perturbation_tests",
+    "repeated_turns": "repeated_runs",
+    "repeats": "retries",
+    "round": "repetition",
+    "turns": "runs",
+    "turns_chosen": "runs_chosen",
+}
+"""Fields of results, points, their runs and caches that had other names until version 4."""
+EARLIER_VALUES = {"foreign_cpu": "cpu_contention", "others_cpu": "cpu_contention", "cannot tell": INCONCLUSIVE}
+"""Codes and short names of limits that were others in earlier versions; checks accept them, too."""
 OWN_LIMITS = ("machine", "generator", "cpu_contention")
 """Codes of the limits of the machine that makes the load: a ratio of rates that they bound says nothing of the
 target."""
 
 
 class ClientClock(Struct):
-    """The clock of a load client compared with the clock of the head program."""
+    """The clock of an agent compared with the clock of the coordinator."""
 
     offset_ns: int
     """Client minus head, before the start."""
@@ -399,7 +412,7 @@ class UntilLoss(Struct):
 
 
 class ClientOutcome(Struct):
-    """A load client of a point. ``client`` of a worker's plan is an index into the clients of its point."""
+    """An agent of a point. ``client`` of a worker's plan is an index into the clients of its point."""
 
     client: int
     name: str
@@ -411,7 +424,7 @@ class ClientOutcome(Struct):
     """Why it did not finish."""
     clock: ClientClock | None = None
     late_ns: int = 0
-    """Start of its first group after the instant that all were to start at, by the clock of the head program."""
+    """Start of its first group after the instant that all were to start at, by the clock of the coordinator."""
     machine: MachineUse | None = None
     run: str = ""
     """Identity of the run in the name of the client's local file."""
@@ -427,7 +440,7 @@ class ClientOutcome(Struct):
 
 
 class Fairness(Struct):
-    """How evenly the load clients of a point shared its target; a lost client counts in no figure."""
+    """The evenness of the shares of a target that the agents of a point had; a lost client counts in no value."""
 
     rate: RateName
     """The rate that is compared: throughput, or IOPS where no data moved."""
@@ -441,10 +454,10 @@ class Fairness(Struct):
 
 
 class Turn(Struct):
-    """One of several runs of a point, which takes turns with the points that it is compared with."""
+    """One of several runs of a point, interleaved with those of the points that it is compared with."""
 
-    round: int
-    """Each point has one turn in each round; from 1."""
+    repetition: int
+    """Number of the repetition, from 1: in each, every compared point runs once."""
     order: int
     """Number of the run among those of all points that take turns, from 1: in A B B A, B has 2 and 3."""
     state: State
@@ -468,10 +481,10 @@ class Turn(Struct):
     """The figures of each kind of operation, if there are several; empty in results of earlier versions."""
     seeds: tuple[int, ...]
     """The seed of each worker."""
-    repeats: int = 0
-    """Number of times that the turn was measured again because others disturbed it."""
-    disturbance: str | None = None
-    """How others disturbed the turn, also when it was measured again; None if they did not."""
+    retries: int = 0
+    """Number of times that the run was measured again because it was noisy."""
+    noise: str | None = None
+    """Other work that disturbed the run, also when it was measured again; None without such."""
 
     def resolution(self, rate: float | None = None) -> float:
         """Relative error of its rate, or of ``rate`` of a kind of operation, that counting leaves."""
@@ -483,7 +496,7 @@ class Turn(Struct):
     def text(self) -> str:
         """``50 IOPS, longest operation 3 s (other processes used 48% of the processors)``."""
         longest = f", longest operation {format_latency(self.max_ns)}" if self.max_ns else ""
-        return f"{format_count(self.iops)} IOPS{longest} ({self.disturbance or self.state})"
+        return f"{format_count(self.iops)} IOPS{longest} ({self.noise or self.state})"
 
 
 NO_PLAN = Plan(name="", interval_ns=SECOND_NS, groups=())
@@ -517,10 +530,10 @@ class Point(Struct, dict=True, omit_defaults=True):
     limit: Limit | None = None
     """Verdict on the limit of the point, given after the run; None if nothing was measured."""
     clients: tuple[ClientOutcome, ...] = ()
-    """The load clients of a cluster; empty where this machine was the only one."""
+    """The agents of a cluster; empty where this machine was the only one."""
     fairness: Fairness | None = None
     """Fairness of the clients' shares of the target, given after the run; None without clients."""
-    turns: tuple[Turn, ...] = ()
+    runs: tuple[Turn, ...] = ()
     """The runs that ``outcome`` merges; empty if the point ran once. The plan is that of the first."""
     compared_with: tuple[str, ...] = ()
     """Names of all points that take turns, this one included; the first is the base of gains."""
@@ -528,14 +541,14 @@ class Point(Struct, dict=True, omit_defaults=True):
     """Smallest relative difference from these points that matters: 0.1 is 10 %."""
     length_chosen_by: int = 0
     """Intervals at the start that chose the length of the point; intervals of its rates come from those after them."""
-    turns_chosen: bool = False
-    """The number of turns was chosen by their noise."""
-    repeats: int = 0
-    """Number of runs that were measured again because others disturbed them."""
+    runs_chosen: bool = False
+    """The number of runs was chosen by their noise."""
+    retries: int = 0
+    """Number of runs that were measured again because they were noisy."""
     discarded: tuple[Turn, ...] = ()
     """These runs, which count in no value of the point. A run in which the target stalled is none of them."""
-    disturbance: str | None = None
-    """How others on this machine disturbed the point, also when it was measured again; None if they did not."""
+    noise: str | None = None
+    """Other work that disturbed the point on this machine, also when it was measured again; None without such."""
     phase: int | None = None
     """The group of the run's plan that the point has, from 0, where each group is a point; None: the whole run."""
 
@@ -573,16 +586,16 @@ class Point(Struct, dict=True, omit_defaults=True):
 
     @property
     def limit_label(self) -> str:
-        """The name of the limit with its confidence, as tables have it; ``cannot tell`` where no verdict is given."""
-        return self.limit.label if self.limit else CANNOT_TELL
+        """The name of the limit with its confidence, as tables have it; ``inconclusive`` where no verdict is given."""
+        return self.limit.label if self.limit else INCONCLUSIVE
 
     @property
     def measured_text(self) -> str:
-        """The time that rates are over: ``2.5 s``, ``3 s in 6 turns``."""
+        """The time that rates are over: ``2.5 s``, ``3 s in 6 runs``."""
         if self.imported and self.imported.window_ns is None:
             return ""
         time = format_duration(self.summary().window_ns)
-        return f"{time} in {counted(len(self.turns), 'turn')}" if self.turns else time
+        return f"{time} in {counted(len(self.runs), 'run')}" if self.runs else time
 
     def __repr__(self) -> str:
         found = self.figures
@@ -615,14 +628,14 @@ class Point(Struct, dict=True, omit_defaults=True):
         """
         summary = self.summary()
         value = getattr(summary if kind is None else summary.kinds[kind], rate)
-        if not self.turns:
+        if not self.runs:
             measured = self.course(kind)
             rates = [getattr(one, rate) for one in measured]
             if any(map(math.isnan, rates)):
                 return Interval(value=value, low=None, high=None)
             found = judged_mean(rates, records(measured, self.length_chosen_by))
         elif kind is None or len(summary.kinds) == 1:
-            found = sample_mean([getattr(turn, rate) for turn in self.turns if turn.state == "finished"])
+            found = sample_mean([getattr(turn, rate) for turn in self.runs if turn.state == "finished"])
         else:
             return Interval(value=value, low=None, high=None)
         if not found.mean or math.isinf(found.half_width):
@@ -638,7 +651,7 @@ class Point(Struct, dict=True, omit_defaults=True):
         workers = (self.plan.groups[one.group].workers[one.worker] for one in self.outcome.workers)
         return "bytes_per_s" if counts_bytes(workers) else "iops"
 
-    def gain_over(self, base: Point, rate: RateName | None = None) -> RateRatio | None:
+    def speedup_over(self, base: Point, rate: RateName | None = None) -> RateRatio | None:
         """A rate relative to that of another point, with a 95 % interval from the rounds in which both ran.
 
         ``rate`` is by default ``rate_name``. Without such rounds the ratio has no interval. None where the other one
@@ -648,17 +661,17 @@ class Point(Struct, dict=True, omit_defaults=True):
         pairs = _rate_pairs(self, base, rate) if base.name in self.compared_with else []
         if not pairs:
             pairs = [RatePair(getattr(self.summary(), rate), getattr(base.summary(), rate), 1, 0)]
-        confidence = confidence_of_turns(CONFIDENCE, are_chosen=self.turns_chosen)
+        confidence = confidence_of_turns(CONFIDENCE, are_chosen=self.runs_chosen)
         found = rate_ratio(pairs, self.margin, confidence)
         limits = [one.limit for one in (self, base) if one.limit and one.limit.code in OWN_LIMITS]
         return replace(found, own_limit=limits[0].short_name) if found and limits else found
 
     def of_client(self, client: int) -> Summary:
-        """Merges the workers of one load client."""
+        """Merges the workers of one agent."""
         return self.part_of(client).summary()
 
     def part_of(self, client: int) -> Point:
-        """The part of the point that one load client ran, as if that client's machine had been the only one."""
+        """The part of the point that one agent ran, as if that client's machine had been the only one."""
         facts = next(one for one in self.clients if one.client == client)
         groups = self.plan.groups
         workers = tuple(one for one in self.outcome.workers if groups[one.group].workers[one.worker].client == client)
@@ -681,7 +694,7 @@ class Point(Struct, dict=True, omit_defaults=True):
 
 
 class IdleCost(Struct):
-    """The cost of the cluster's daemons to a load client while no load ran, before the first point."""
+    """The cost of the cluster's daemons to an agent while no load ran, before the first point."""
 
     client: str
     """Name of the client; clients of one machine are measured once."""
@@ -711,20 +724,20 @@ class Probe(Struct):
 
 
 class ClusterFacts(Struct):
-    """The cluster of the load clients."""
+    """The cluster of the agents."""
 
     framework: str
     """Name and version: ``Ray 2.52.1``."""
     idle: tuple[IdleCost, ...]
     """One for each machine."""
     missing: tuple[str, ...] = ()
-    """Load clients that the run goes without, because the user allowed it."""
+    """Agents that the run goes without, because the user allowed it."""
 
 
 class Result(Struct):
     """``result.json``."""
 
-    schema_version: Literal[4] = 4
+    schema_version: Literal[5] = 5
     iocurve: str
     """Version of iocurve that measured."""
     kind: str
@@ -748,8 +761,8 @@ class Result(Struct):
     references: tuple[Reference, ...] = ()
     """Published figures to compare with the points; a copy made when this was measured."""
     cluster: ClusterFacts | None = None
-    """The cluster of the load clients; None where this machine was the only one."""
-    probes: tuple[Probe, ...] = ()
+    """The cluster of the agents; None where this machine was the only one."""
+    perturbation_tests: tuple[Probe, ...] = ()
     """Loads that were repeated with changes after the last point, on a target that does not state its limits."""
 
     @classmethod
@@ -864,8 +877,10 @@ class Result(Struct):
 
 
 def _rate_pairs(point: Point, base: Point, rate: RateName) -> list[RatePair]:
-    turns = {turn.round: turn for turn in base.turns if turn.state == "finished"}
-    both = [(turn, turns[turn.round]) for turn in point.turns if turn.state == "finished" and turn.round in turns]
+    turns = {turn.repetition: turn for turn in base.runs if turn.state == "finished"}
+    both = [
+        (turn, turns[turn.repetition]) for turn in point.runs if turn.state == "finished" and turn.repetition in turns
+    ]
     return [
         RatePair(getattr(own, rate), getattr(of, rate), own.order, of.order, own.resolution() + of.resolution())
         for own, of in both
@@ -915,17 +930,17 @@ def _unwritten_record(point: Point) -> dict[str, Axis | None]:
 def _comparison_record(point: Point, points: Sequence[Point]) -> dict[str, Axis | None]:
     """The gain of a point that takes turns over the first of those that it is compared with; empty for other points."""
     record: dict[str, Axis | None] = {}
-    if point.repeats or point.disturbance:
-        record = {"repeats": point.repeats, "disturbance": point.disturbance or ""}
+    if point.retries or point.noise:
+        record = {"retries": point.retries, "noise": point.noise or ""}
     if point.discarded:
         record["discarded"] = "; ".join(run.text for run in point.discarded)
     base = next((one for one in points if point.compared_with and one.name == point.compared_with[0]), None)
     if base is None or base is point:
         return record
-    found = point.gain_over(base)
-    record["gain_over"] = base.name
+    found = point.speedup_over(base)
+    record["speedup_over"] = base.name
     for name in ("value", "low", "high", "margin", "verdict", "verdict_text"):
-        record["gain" if name == "value" else f"gain_{name}"] = getattr(found, name, None)
+        record["speedup" if name == "value" else f"speedup_{name}"] = getattr(found, name, None)
     return record
 
 
@@ -957,11 +972,24 @@ def _current(document: Json, version: int) -> Json:
     """A document of any version as one of this version, without the figures that are computed from it."""
     if version == 2:
         document = _from_version_2(document)
+    document = _in_current_names(document)
     points = document.get("points")
     if isinstance(points, list):
         points = [_without_figures(point) if isinstance(point, dict) else point for point in points]
         document = document | {"points": points}
     return document | {"schema_version": SCHEMA_VERSION}
+
+
+def _in_current_names(part: Json) -> Json:
+    """A result, a point, a run or the facts of a cache with the names of today; plans and outcomes stay as they are."""
+    nested: Json = {
+        name: [_in_current_names(each) if isinstance(each, dict) else each for each in part[name]]
+        for name in ("points", "turns", "discarded")
+        if isinstance(part.get(name), list)
+    }
+    if isinstance(part.get("cache"), dict):
+        nested["cache"] = _in_current_names(part["cache"])
+    return {EARLIER_FIELDS.get(name, name): value for name, value in (part | nested).items()}
 
 
 def _without_figures(point: Json) -> Json:

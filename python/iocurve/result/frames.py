@@ -28,7 +28,7 @@ def to_pandas(records: Records) -> pandas.DataFrame:
 
 def to_polars(records: Records) -> polars.DataFrame:
     """One row per record. Raises ``ResultError`` if polars is not installed."""
-    # The first rows may have no value, from which polars cannot tell a type.
+    # The first rows may have no value, from which polars infers no type.
     found: polars.DataFrame = _library("polars", "polars").DataFrame(list(records), infer_schema_length=None)
     return found
 

@@ -21,9 +21,9 @@ import msgspec
 from iocurve.foundation.units import counted
 from iocurve.result.stats import CONFIDENCE, student_quantile
 
-Verdict = Literal["faster", "slower", "no difference", "cannot tell"]
+Verdict = Literal["faster", "slower", "no difference", "inconclusive"]
 """faster, slower: the interval excludes equal rates. no difference: the interval excludes a difference that matters.
-cannot tell: the interval allows for both."""
+inconclusive: the interval allows for both."""
 SEEN = 1.43
 """Half widths of an interval that a difference needs so that 8 of 10 intervals exclude equal rates: 1 + z(80 %) /
 z(97.5 %). At a higher confidence, and from few turns, a little less would do."""
@@ -55,7 +55,7 @@ def verdict(low: float | None, high: float | None, margin: float = MARGIN) -> Ve
         return "slower"
     if low is not None and high is not None and 1 / (1 + margin) < low and high < 1 + margin:
         return "no difference"
-    return "cannot tell"
+    return "inconclusive"
 
 
 def margin_text(margin: float) -> str:
@@ -104,7 +104,7 @@ class RateRatio(msgspec.Struct, frozen=True):
     @property
     def verdict(self) -> Verdict:
         """The verdict by the bounds."""
-        return "cannot tell" if self.own_limit else verdict(self.low, self.high, self.margin)
+        return "inconclusive" if self.own_limit else verdict(self.low, self.high, self.margin)
 
     @property
     def verdict_text(self) -> str:
@@ -160,14 +160,14 @@ def rate_ratio(pairs: Sequence[RatePair], margin: float = MARGIN, confidence: fl
         return _ratio_by_rank(pairs, margin, confidence)
     values = [math.log(pair.rate / pair.base) for pair in pairs]
     if len(pairs) < PAIRS_MIN:
-        doubt = f"{counted(len(pairs), 'turn')} each" if len(pairs) > 1 else "measured once"
+        doubt = f"{counted(len(pairs), 'run')} each" if len(pairs) > 1 else "measured once"
         return RateRatio(math.exp(fmean(values)), None, None, margin, doubt)
     mean, error, freedom = _balanced_mean(values, _orders(pairs))
     half_width = _widening(_places(pairs)) * error * student_quantile(freedom, confidence)
     # Turns may begin at the same place of a steady rhythm, so that their counts hide this error.
     half_width = max(half_width, math.log1p(fmean(pair.resolution for pair in pairs)))
     low, high = _bound(mean, -half_width), _bound(mean, half_width)
-    doubt = "" if half_width <= math.log(BOUNDS_MAX) else "the rates of the turns differ too much for bounds"
+    doubt = "" if half_width <= math.log(BOUNDS_MAX) else "the rates of the runs differ too much for bounds"
     return RateRatio(math.exp(mean), low, high, margin, doubt if low is None and high is None else "")
 
 
@@ -291,7 +291,7 @@ def _rank(count: int, confidence: float) -> int | None:
 
 def _idle(pairs: Sequence[RatePair]) -> str:
     """``1 of 5 turns had no operations``."""
-    sides = (("turns", [pair.rate for pair in pairs]), ("turns of the base", [pair.base for pair in pairs]))
+    sides = (("runs", [pair.rate for pair in pairs]), ("runs of the base", [pair.base for pair in pairs]))
     return ", ".join(
         f"{idle} of {len(rates)} {turns} had no operations"
         for turns, rates in sides

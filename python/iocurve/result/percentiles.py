@@ -50,11 +50,11 @@ def effective_count(point: Point, kind: str | None = None) -> float | None:
     """
     summary = point.summary()
     latency = (summary if kind is None else summary.kinds[kind]).service
-    if not point.turns:
+    if not point.runs:
         means = [one.mean_ns for one in point.course(kind) if one.iops and not math.isnan(one.mean_ns)]
         found = judged_mean(means, point.length_chosen_by)
     elif kind is None or len(summary.kinds) == 1:
-        found = sample_mean([turn.mean_ns for turn in point.turns if turn.state == "finished"])
+        found = sample_mean([turn.mean_ns for turn in point.runs if turn.state == "finished"])
     else:
         return None
     # Student's t widens the interval of the mean of few turns or intervals, and with it that of a percentile.

@@ -1,6 +1,6 @@
 """Facts of a run that its percentiles and rates do not tell apart from the usual speed of a target.
 
-Reads of what was never written cost the target little or nothing. A stall is the target's. While the load client itself
+Reads of what was never written cost the target little or nothing. A stall is the target's. While the agent itself
 did not run (``Absence``), the target is not to blame. A point is disturbed where other work on this machine took part
 of it. Each has a remark, a code and a sentence, which a result keeps and every command prints.
 """
@@ -17,10 +17,10 @@ from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS, counted, format_
 from iocurve.result.document import MachineUse, Point, TargetFacts
 from iocurve.result.summary import MergedOperations, SeriesInterval, Summary, add_counts, unwritten_reads
 
-Condition = Literal["quiet", "disturbed", "starved", "not known"]
+Condition = Literal["idle", "noisy", "CPU-starved", "not known"]
 """The machine while a point ran.
 
-disturbed: others may have moved the rate by more than 2 %. starved: and a thread of the load or of its target waited
+noisy: others may have moved the rate by more than 2 %. CPU-starved: and a thread of the load or of its target waited
 for a processor for so long that the rate is one of this machine. not known: the system does not tell, or the point was
 too short.
 """
@@ -46,7 +46,7 @@ WINDOW_NS_MIN = 200 * MILLISECOND_NS
 """The kernel counts CPU time in ticks of 10 ms: the shares of a shorter run are too coarse to tell."""
 
 
-def disturbance(use: MachineUse | None, window_ns: int) -> str | None:
+def noise(use: MachineUse | None, window_ns: int) -> str | None:
     """Describes how others disturbed a run; None if they did not, or if the system does not tell."""
     if use is None or window_ns < WINDOW_NS_MIN:
         return None
@@ -110,16 +110,16 @@ def starved_volume_text(shares: Mapping[str, float]) -> str | None:
 def condition(point: Point) -> Condition:
     """The machine while a point ran."""
     use = point.machine
-    if point.disturbance:
+    if point.noise:
         # Without others, the threads of the load and of its target wait for each other.
-        return "starved" if starved_share(use) >= STARVED else "disturbed"
+        return "CPU-starved" if starved_share(use) >= STARVED else "noisy"
     is_told = use is not None and use.others_share is not None and point.summary().window_ns >= WINDOW_NS_MIN
-    return "quiet" if is_told else "not known"
+    return "idle" if is_told else "not known"
 
 
 def culprits(points: Iterable[Point]) -> str:
     """The parties that disturbed some points, with the most that each took: ``other processes (up to 48 %)``."""
-    found = [(point.disturbance, point.machine) for point in points if point.disturbance]
+    found = [(point.noise, point.machine) for point in points if point.noise]
     parties = [
         (party, max((getattr(use, share) or 0.0 for _, use in found if use), default=0.0))
         for party, share in ((OTHERS, "others_share"), (HYPERVISOR, "steal_share"))
@@ -194,7 +194,7 @@ def discarded_text(points: Sequence[Point]) -> str:
 
 
 def absences(workers: Sequence[WorkerOutcome]) -> list[Absence]:
-    """The times in which a load client did not run, each once."""
+    """The times in which an agent did not run, each once."""
     found = {(one.start_ns, one.duration_ns) for worker in workers for one in worker.absences}
     return [Absence(start_ns=start, duration_ns=duration) for start, duration in sorted(found)]
 

@@ -17,7 +17,7 @@ from iocurve.engine.plan import Plan
 from iocurve.foundation.units import numbered
 from iocurve.result.course import Record, of_outcome
 from iocurve.result.document import MachineUse, Point, ProcessorUse, Turn
-from iocurve.result.stalls import disturbance
+from iocurve.result.stalls import noise
 from iocurve.result.summary import add_counts, merge_cpu, merge_kinds, worst
 
 MOST_AT_ONCE = 1 << 20
@@ -34,25 +34,25 @@ def with_turn(point: Point | None, run: Point, place: tuple[int, int], discarded
     turn = turn_of(run, place, len(discarded))
     others = tuple(turn_of(one, place) for one in discarded)
     if point is None:
-        return run.replace(turns=(turn,), repeats=len(others), discarded=others, disturbance=_disturbed([turn]))
-    turns = (*point.turns, turn)
+        return run.replace(runs=(turn,), retries=len(others), discarded=others, noise=_disturbed([turn]))
+    turns = (*point.runs, turn)
     return point.replace(
         outcome=merged(point.outcome, run.outcome),
         layout=point.layout or run.layout,
         machine=_mean_use(point, run),
-        turns=turns,
-        repeats=point.repeats + len(others),
+        runs=turns,
+        retries=point.retries + len(others),
         discarded=(*point.discarded, *others),
-        disturbance=_disturbed(turns),
+        noise=_disturbed(turns),
     )
 
 
 def with_run(point: Point, run: Point, discarded: Sequence[Point]) -> Point:
     """A point with one more run, as its next turn; a point that was measured once has had its first."""
-    if not point.turns:
-        turn = turn_of(point, (1, 1), point.repeats)
-        point = point.replace(turns=(turn,), disturbance=_disturbed([turn]))
-    number = len(point.turns) + 1
+    if not point.runs:
+        turn = turn_of(point, (1, 1), point.retries)
+        point = point.replace(runs=(turn,), noise=_disturbed([turn]))
+    number = len(point.runs) + 1
     return with_turn(point, run, (number, number), discarded)
 
 
@@ -64,14 +64,14 @@ def in_state(point: Point, state: State) -> Point:
 
 def has_turn(point: Point | None, number: int) -> bool:
     """True if the point finished its turn of a round."""
-    return point is not None and any(turn.round == number and turn.state == "finished" for turn in point.turns)
+    return point is not None and any(turn.repetition == number and turn.state == "finished" for turn in point.runs)
 
 
-def turn_of(run: Point, place: tuple[int, int], repeats: int = 0) -> Turn:
+def turn_of(run: Point, place: tuple[int, int], retries: int = 0) -> Turn:
     """The values of a run; ``place`` is its round and its order."""
     summary = run.summary()
     return Turn(
-        round=place[0],
+        repetition=place[0],
         order=place[1],
         state=run.outcome.state,
         window_ns=summary.window_ns,
@@ -85,8 +85,8 @@ def turn_of(run: Point, place: tuple[int, int], repeats: int = 0) -> Turn:
         cpu_us_per_operation=summary.cpu_us_per_operation,
         kinds=run.kind_figures if len(run.kind_figures) > 1 else {},
         seeds=tuple(worker.seed for group in run.plan.groups for worker in group.workers),
-        repeats=repeats,
-        disturbance=disturbance(run.machine, summary.window_ns),
+        retries=retries,
+        noise=noise(run.machine, summary.window_ns),
     )
 
 
@@ -104,8 +104,8 @@ def _batch(worker: WorkerOutcome) -> int:
 
 def _disturbed(turns: Sequence[Turn]) -> str | None:
     """``3 of 6 turns: other processes used 48 % of the processors``, the text being that of the newest."""
-    found = [turn.disturbance for turn in turns if turn.disturbance]
-    return f"{len(found)} of {len(turns)} turns: {found[-1]}" if found else None
+    found = [turn.noise for turn in turns if turn.noise]
+    return f"{len(found)} of {len(turns)} runs: {found[-1]}" if found else None
 
 
 # ---- outcomes

@@ -57,7 +57,7 @@ class Manifest(Struct):
     process_start: int
     """Start of the process in clock ticks since boot, since the system reuses process numbers."""
     client: int | None = None
-    """Load client that makes the files, where they are on its own machine: clients may share a directory."""
+    """Agent that makes the files, where they are on its own machine: clients may share a directory."""
     part: int = 0
     """Number of this manifest, where one of a size that every server takes cannot have all files."""
     kept: bool = False

@@ -36,7 +36,7 @@ class Place(Protocol):
 
     @property
     def client(self) -> int | None:
-        """The load client on whose own machine it is; None where all see the same."""
+        """The agent on whose own machine it is; None where all see the same."""
 
     def process(self) -> Process:
         """The process that makes files here."""

@@ -171,7 +171,7 @@ def _starved(found: VolumeRates) -> Iterator[str]:
     share, ever = found.starved_share, found.stats.starved_share()
     if max(share, ever) >= STARVED:
         lately = f"{share:.1%} of {found.interval_s:.3g} s"
-        yield f"The volume was starved of processors for {lately}, {ever:.1%} since its start"
+        yield f"The volume was CPU-starved for {lately}, {ever:.1%} since its start"
 
 
 def _levels(exports: Sequence[Rated[ServedExportStats]]) -> Iterator[Sequence[str]]:

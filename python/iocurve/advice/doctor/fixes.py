@@ -188,5 +188,5 @@ def closing(diagnosis: Diagnosis) -> str:
     if not ailing:
         return "nothing to change"
     hints = ["iocurve doctor --fix shows the files that make fixes last"] if {r.check for r in ailing} & lasting else []
-    hints += ["--measure measures the gain here"] if any(row.setting for row in diagnosis.rows) else []
+    hints += ["--measure measures the speedup here"] if any(row.setting for row in diagnosis.rows) else []
     return "; ".join([counted(len(ailing), "row") + " to look at", *hints])

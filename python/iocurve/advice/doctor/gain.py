@@ -94,7 +94,7 @@ class TuningGain(msgspec.Struct, frozen=True):
         """``read-ahead 15360 instead of 128: +212 % throughput (95 % interval +180 to +240 %), faster``."""
         what = gain_of(self.row)
         if self.difference is None:
-            return f"{what}: not measured: {self.result.incomplete_reason or 'the turns are incomplete'}"
+            return f"{what}: not measured: {self.result.incomplete_reason or 'the runs are incomplete'}"
         one = self.difference
         low, high = ("unknown" if bound is None else f"{bound:+.1f}" for bound in (one.low_percent, one.high_percent))
         is_bounded = one.low_percent is not None or one.high_percent is not None

@@ -44,7 +44,7 @@ or nfs://host/export/file.
 iocurve adds
   --map-target=FROM=TO  use TO for the target, directory or pattern FROM: --map-target='H:\\*=/data'
   --disk=MOUNT=DISK     emulate a disk for the files below the directory MOUNT; see iocurve fio --help
-  --clients=N           run the command line on N load clients of a cluster at the same instant; print their threads and
+  --clients=N           run the command line on N agents of a cluster at the same instant; print their threads and
                         totals. Default with --on: on all
   --on=CLUSTER          the cluster: auto (the one of this machine, default), or HOST:PORT of its head
 {shared}

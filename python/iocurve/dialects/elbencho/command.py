@@ -60,7 +60,7 @@ Runs elbencho's phases on directories, files, block devices or NFS exports, and 
   --dirsharing                all threads use the directories of the first
   --trunctosize, --blockvarpct 0|100, --nodelerr, --nosvcshare, --sync, --dropcache, --dryrun, -c FILE
 iocurve adds
-  --numhosts N, --on CLUSTER  run on N load clients of a cluster: auto (of this machine, default), or HOST:PORT
+  --numhosts N, --on CLUSTER  run on N agents of a cluster: auto (of this machine, default), or HOST:PORT
 {shared_help(30)}
 
 To see what a command line would do: iocurve explain elbencho ...

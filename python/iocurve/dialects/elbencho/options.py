@@ -37,7 +37,7 @@ class ElbenchoOptions(msgspec.Struct, frozen=True):
     threads: int = 1
     """Threads of each host."""
     hosts: int = 0
-    """Load clients; 0 runs on this machine."""
+    """Agents; 0 runs on this machine."""
     cluster: str | None = None
     shares_directories: bool = False
     """All threads use the directories of the first (--dirsharing)."""

@@ -251,7 +251,7 @@ class _Settings(msgspec.Struct):
         """The error of a cluster without hosts."""
         if self.cluster_address is None or self.clients:
             return []
-        return [Diagnostic("--on: no host is named", None, "add --client=HOST for each load client, or leave out --on")]
+        return [Diagnostic("--on: no host is named", None, "add --client=HOST for each agent, or leave out --on")]
 
     def add_clients(self, value: str) -> None:
         path = Path(value) if value and "\0" not in value else None
@@ -352,7 +352,7 @@ _INSTEAD = {
     "cpuclock-test": "it tests the processor, not I/O; use fio",
     "memcpytest": "it tests memory, not I/O; use fio",
     "latency-log": "fio itself refuses it; write_lat_log= in a job writes a latency log",
-    "server": "iocurve cluster commands prints how to start load clients",
+    "server": "iocurve cluster commands prints how to start agents",
     "remote-config": "put the job file on this machine",
     "profile": "put the options of the profile into a job",
 }

@@ -54,7 +54,7 @@ Runs mdtest's phases on a directory or an NFS export, and prints mdtest's table 
   -a POSIX, -G N, --dataPacketType T are accepted: the data that are written are random
 iocurve adds
   --np N         tasks (default: 1), as mpirun's -np. Over NFS they are operations in flight of one worker
-  --clients N    divide the tasks over N load clients of a cluster: --on auto (of this machine, default), or HOST:PORT
+  --clients N    divide the tasks over N agents of a cluster: --on auto (of this machine, default), or HOST:PORT
 {shared_help(17)}
 
 To see what a command line would do: iocurve explain mdtest ...
@@ -298,7 +298,7 @@ def prepare(arguments: Sequence[str], **place: Unpack[Workplace]) -> ParsedComma
         needs=Needs(
             directories=directories,
             cluster=options.cluster,
-            # On load clients each has a part of the tasks.
+            # On agents each has a part of the tasks.
             replicas=Replicas() if is_local else None,
             # The table has whole phases.
             intervals=False,

@@ -63,7 +63,7 @@ class MdtestOptions(msgspec.Struct, frozen=True):
     tables: tuple[Table, ...] = ("rate",)
     verbose: int = 0
     clients: int = 1
-    """Load clients; tasks are divided among them in blocks."""
+    """Agents; tasks are divided among them in blocks."""
     cluster: ClusterRequest | None = None
     out: Path | None = None
     arguments: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class MdtestOptions(msgspec.Struct, frozen=True):
         return phase in self.only if self.only else True
 
     def client_of(self, rank: int) -> int:
-        """The load client of a task."""
+        """The agent of a task."""
         return rank * self.clients // self.ranks
 
     @property
@@ -246,8 +246,8 @@ def _contradictions(options: MdtestOptions) -> list[Diagnostic]:
         ),
         f"-w and -e take at most {BYTES_MAX} bytes": lambda: max(options.write_bytes, options.read_bytes) > BYTES_MAX,
         f"--clients must be 1 to {CLIENTS_MAX}": lambda: not 1 <= options.clients <= CLIENTS_MAX,
-        "the tasks (--np) must be a multiple of the load clients": lambda: options.ranks % max(1, options.clients) != 0,
-        "-Y with load clients: sync(2) would run on this machine alone": lambda: (
+        "the tasks (--np) must be a multiple of the agents": lambda: options.ranks % max(1, options.clients) != 0,
+        "-Y with agents: sync(2) would run on this machine alone": lambda: (
             options.syncs and options.cluster is not None
         ),
         "-W needs the creation phase": lambda: options.stonewall_ns > 0 and not options.does("create"),

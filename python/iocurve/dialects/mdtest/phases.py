@@ -129,7 +129,7 @@ class Phase(msgspec.Struct, frozen=True):
     """Bytes of each file that is written or read as a whole."""
     durability: plans.Durability = "none"
     clients: Sequence[int] = ()
-    """The load client of each rank; empty: this machine runs all."""
+    """The agent of each rank; empty: this machine runs all."""
 
     @property
     def paths(self) -> tuple[Sequence[str], ...]:

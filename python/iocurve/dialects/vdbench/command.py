@@ -43,7 +43,7 @@ Runs vdbench parameter files unchanged; vdbench's guide describes them. vdbench'
   -t, -tf             run a sample: five seconds on a small file, or on a directory of 100 small files
 iocurve adds
   --map-host FROM=TO  run host FROM (a label, a system or a pattern) as host TO; several hosts may become one
-  --on CLUSTER        run each host on the load client of that name (its system=, else its label, or TO of --map-host);
+  --on CLUSTER        run each host on the agent of that name (its system=, else its label, or TO of --map-host);
                       CLUSTER is auto, or HOST:PORT of the head. Default: all hosts are workers on this machine
   --map-lun FROM=TO   use TO for the LUN, directory or pattern FROM; TO may contain {{sd}} and {{host}}
   --size SIZE         override every size=, to try a parameter file
@@ -76,7 +76,7 @@ def parsed(file: ParameterFile, writer: Writer) -> ParsedCommand:
         obstacles=file.obstacles,
         needs=Needs(
             cluster=file.cluster,
-            # On a cluster a host is a load client.
+            # On a cluster a host is an agent.
             replicas=Replicas() if file.cluster is None else None,
             # The report of a run is written when the run ends, as a file may have thousands of runs.
             points=False,
@@ -195,7 +195,7 @@ def _cluster_errors(cli: Options, definitions: Definitions, request: ValidationR
         return []
     errors = []
     if not definitions.hosts:
-        hint = "add hd=NAME,system=ADDRESS for each load client, or leave out --on"
+        hint = "add hd=NAME,system=ADDRESS for each agent, or leave out --on"
         errors.append(Diagnostic("--on: the parameter file has no hosts", None, hint))
     if request.active or request.recover:
         text = "--on: data validation keeps its maps on this machine, and does not run on a cluster"

@@ -232,10 +232,10 @@ class Builder(msgspec.Struct):
         ]
 
     def _note_flows(self, run: Run, placements: Sequence[Placement], flows: Sequence[Flow | None]) -> None:
-        """A skew at iorate=max holds within a load client: clients do not wait for each other."""
+        """A skew at iorate=max holds within an agent: clients do not wait for each other."""
         nodes = {self.topology.nodes[placement.host] for placement in placements}
         if self.topology.on_cluster and any(flows) and len(nodes) > 1:
-            text = f"rd={run.rd.name}: skew= is kept on each load client by itself, not between them"
+            text = f"rd={run.rd.name}: skew= is kept on each agent by itself, not between them"
             self._notes.append(PlanNote("skew_by_client", text, run.rd.where, "warning"))
 
     # -- one section ---------------------------------------------------------------------------------------------------

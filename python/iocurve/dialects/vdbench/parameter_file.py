@@ -134,7 +134,7 @@ class ParameterFile(msgspec.Struct, kw_only=True):
         return Resolved(built, Resolution(**{**asdict(resolution), "plan": plan}))
 
     def _placed(self, plan: Plan, shares: Sequence[Share]) -> Plan:
-        """The plan with the load client of each worker; with a variable rate every group has the same shares."""
+        """The plan with the agent of each worker; with a variable rate every group has the same shares."""
         if self.cluster is None:
             return plan
         clients = [self.cluster.names.index(self.topology.nodes[share.host]) for share in shares]

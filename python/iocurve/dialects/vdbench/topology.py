@@ -49,7 +49,7 @@ class Topology(msgspec.Struct, frozen=True):
     storage: dict[str, Storage]
     """SDs by name."""
     nodes: dict[str, str]
-    """The name of the load client that is a host: where --map-host maps it, else its system=, else its label."""
+    """The name of the agent that is a host: where --map-host maps it, else its system=, else its label."""
     host_of: dict[str, str]
     """Host of each label, after --map-host."""
     anchors: dict[str, str]

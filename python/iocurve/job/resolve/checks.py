@@ -104,7 +104,7 @@ def section(section: Section, machine: Machine, diagnostics: Diagnostics) -> Non
     if steady and steady.check_ns % MILLISECOND_NS:
         text = f"{diagnostics.option('steady_state')}: the time between samples, {steady.check_ns} ns, is not whole ms"
         diagnostics.error(section, text, ("steady_state",))
-    # The processors of load clients are not those of this machine.
+    # The processors of agents are not those of this machine.
     unknown = sorted(set(section.cpus) - machine.cpus()) if not section.clients else []
     if unknown:
         text = f"processor {unknown[0]} does not exist, or this process may not use it"

@@ -1,6 +1,6 @@
-"""Runs one plan on a group of load clients: all start at one instant, and give one outcome.
+"""Runs one plan on a group of agents: all start at one instant, and give one outcome.
 
-The head program prepares every client and waits for the last (barrier), measures each client's clock, and sends each
+The coordinator prepares every client and waits for the last (barrier), measures each client's clock, and sends each
 the start in its own clock. A client that sends nothing for five intervals (at least 5 s) is shown as silent, and is
 lost after twice that time: the others finish, and what it had sent is kept apart. Times in the outcome are since the
 start of the first client, so that clients which started late count with their own windows.
@@ -62,7 +62,7 @@ async def _cancelled_calls() -> None:
 
 
 class ClientGroup:
-    """Load clients that run plans together (``Machines``)."""
+    """Agents that run plans together (``Machines``)."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class ClientGroup:
     ) -> None:
         """``loop`` runs in a separate thread and makes all calls; ``framework`` is the library that carries them.
 
-        ``missing`` names the load clients that the run goes without. ``tell`` is called, in that thread, when a client
+        ``missing`` names the agents that the run goes without. ``tell`` is called, in that thread, when a client
         is silent, sends again, or is lost; with ``stops_on_loss`` a run stops then.
         """
         self._members, self._loop, self._framework = list(members), loop, framework
@@ -84,7 +84,7 @@ class ClientGroup:
 
     @property
     def count(self) -> int:
-        """Number of load clients."""
+        """Number of agents."""
         return len(self._members)
 
     @property
@@ -119,10 +119,10 @@ class ClientGroup:
         """Starts a plan. Raises ``RunError`` if it needs a client that there is not, or that was lost."""
         found = parts(plan)
         if found[-1].client >= self.count:
-            raise RunError(f"{name}: {found[-1].client + 1} load clients wanted, {self.count} there")
+            raise RunError(f"{name}: {found[-1].client + 1} agents wanted, {self.count} there")
         clients = [GroupClient(self._members[part.client], part) for part in found]
         if lost := [client.name for client in clients if client.member.is_lost]:
-            raise RunError(f"{name}: load client {', '.join(lost)} was lost before")
+            raise RunError(f"{name}: agent {', '.join(lost)} was lost before")
         return GroupRun(clients, plan, name, self._loop, self._tell, stops_on_loss=self._stops_on_loss)
 
     def kept(self, run: str, client: int) -> bytes | None:
@@ -149,7 +149,7 @@ class ClientGroup:
         return asyncio.run_coroutine_threadsafe(ask_all(), self._loop).result()
 
     def directory(self, client: int, path: Path) -> ClientPlace:
-        """A directory of the machine of a load client."""
+        """A directory of the machine of an agent."""
         return ClientPlace(self._members[client], self._loop, client, path)
 
 
@@ -159,7 +159,7 @@ FILES_S = 60.0
 
 @dataclass(frozen=True)
 class ClientPlace:
-    """A directory on the machine of a load client (``Place``)."""
+    """A directory on the machine of an agent (``Place``)."""
 
     member: Member = field(hash=False)
     loop: asyncio.AbstractEventLoop = field(hash=False)
@@ -196,12 +196,10 @@ class ClientPlace:
     async def _reply(self, method: str, arguments: tuple[object, ...], options: dict[str, object]) -> Any:
         link = self.member.link
         if self.member.is_lost:
-            raise TargetError(
-                f"load client {link.name} was lost; what it left: iocurve clean {self.directory}, run there"
-            )
+            raise TargetError(f"agent {link.name} was lost; what it left: iocurve clean {self.directory}, run there")
         call = link.call("in_directory", str(self.directory), method, arguments, options)
         try:
             return await asyncio.wait_for(call, FILES_S)
         except (ClientLostError, TimeoutError) as error:
             self.member.lose()
-            raise TargetError(f"load client {link.name} was lost: {cause_of(error)}") from None
+            raise TargetError(f"agent {link.name} was lost: {cause_of(error)}") from None

@@ -33,7 +33,7 @@ SEND_S_PER_CLIENT = 0.005
 STOP_S = 5.0
 """A client that is silent for this long after a stop is lost."""
 LEASE_S_MIN = 30.0
-"""A client that hears nothing from the head program for this long stops by itself; longer with long intervals."""
+"""A client that hears nothing from the coordinator for this long stops by itself; longer with long intervals."""
 SILENCE_POLL_S = 0.25
 """Time between two searches for silent clients."""
 
@@ -102,7 +102,7 @@ class SilenceWatch:
                 format_duration(round(seconds * SECOND_NS))
                 for seconds in (self._patience.silent_s, self._patience.lost_s)
             )
-            self._tell(f"load client {client.name} has sent nothing for {silent}; it is lost after {lost}")
+            self._tell(f"agent {client.name} has sent nothing for {silent}; it is lost after {lost}")
 
     def _overdue_s(self, phase: RunningClient) -> float | None:
         """Seconds for which the client has been silent, if that is too long."""
@@ -181,13 +181,13 @@ class Barrier:
         except (ClientLostError, TimeoutError) as error:
             preparing.cancel()
             client.member.lose()
-            raise RunError(f"load client {client.name} was lost while it prepared: {cause_of(error)}") from None
+            raise RunError(f"agent {client.name} was lost while it prepared: {cause_of(error)}") from None
         except Interrupted:
             raise
         except TargetError as error:
-            raise TargetError(f"load client {client.name}: {error}") from None
+            raise TargetError(f"agent {client.name}: {error}") from None
         except IocurveError as error:
-            raise RunError(f"load client {client.name}: {error}") from None
+            raise RunError(f"agent {client.name}: {error}") from None
 
     async def _show_layout(self, client: GroupClient) -> None:
         """Asks for the progress; a client that does not answer is lost. The view has the sums of all clients."""
@@ -242,7 +242,7 @@ def _require_none(preparing: Sequence[asyncio.Future[None]]) -> None:
     if errors:
         lines = "".join(f"\n  {error}" for error in errors)
         kind = TargetError if all(isinstance(error, TargetError) for error in errors) else RunError
-        raise kind(f"{len(errors)} of {len(preparing)} load clients cannot prepare:{lines}") from None
+        raise kind(f"{len(errors)} of {len(preparing)} agents cannot prepare:{lines}") from None
 
 
 async def end(client: GroupClient, how: Literal["stop", "finish"]) -> None:

@@ -1,4 +1,4 @@
-"""A load client in one run, and the link to it: its phase, its clock, and the records that it has sent.
+"""An agent in one run, and the link to it: its phase, its clock, and the records that it has sent.
 
 A client prepares, runs, and ends; no phase comes back. Silence is part of running: a client that is shown as silent
 runs again with its next record.
@@ -72,7 +72,7 @@ class Received(msgspec.Struct):
         self.elapsed_ns += interval.end_ns - interval.start_ns
         for kind, part in interval.operations.items():
             self.kinds.setdefault(kind, []).append(part)
-        # Clients add up in turns: all of many at once would hold up the head program for seconds.
+        # Clients add up in turns: all of many at once would hold up the coordinator for seconds.
         if (self.intervals + client) % KEPT_PARTS == 0:
             self.kinds = {kind: [merge_kinds(parts)] for kind, parts in self.kinds.items()}
 
@@ -93,7 +93,7 @@ class GroupClient(msgspec.Struct):
     """Its local file, until its records have arrived."""
     clock: ClientClock = msgspec.field(default_factory=lambda: ClientClock(offset_ns=0, error_ns=0))
     starts_ns: dict[int, int] = msgspec.field(default_factory=dict)
-    """Start of each group by the clock of the head program."""
+    """Start of each group by the clock of the coordinator."""
 
     @property
     def name(self) -> str:
@@ -181,7 +181,7 @@ class Member(msgspec.Struct):
             return await asyncio.wait_for(call, seconds)
         except (ClientLostError, TimeoutError) as error:
             self.lose()
-            raise RunError(f"load client {self.link.name} was lost {when}: {cause_of(error)}") from None
+            raise RunError(f"agent {self.link.name} was lost {when}: {cause_of(error)}") from None
 
 
 def cause_of(error: BaseException) -> str:

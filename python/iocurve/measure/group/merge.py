@@ -146,7 +146,7 @@ def merged_outcome(clients: Sequence[GroupClient]) -> Outcome:
     if not ended and not any(client.starts_ns for client in clients):
         phases = {client.name: client.phase for client in clients}
         reasons = "; ".join(f"{name}: {phase.reason}" for name, phase in phases.items() if isinstance(phase, Ended))
-        raise RunError(f"no load client finished: {reasons}")
+        raise RunError(f"no agent finished: {reasons}")
     # A point whose clients were all lost under load is kept without a worker: their local files can complete it.
     zeros = _zeros(ended)
     workers = [worker for client in ended for worker in _placed_workers(client, zeros)]
@@ -181,7 +181,7 @@ def _client_outcome(client: GroupClient, zeros: dict[int, int], run: str) -> Cli
 
 
 def _zeros(clients: Sequence[GroupClient]) -> dict[int, int]:
-    """The start of each group on the client that started first, by the clock of the head program."""
+    """The start of each group on the client that started first, by the clock of the coordinator."""
     groups = {group for client in clients for group in client.starts_ns}
     return {group: min(one.starts_ns[group] for one in clients if group in one.starts_ns) for group in groups}
 

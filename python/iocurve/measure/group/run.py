@@ -1,4 +1,4 @@
-"""A plan that runs on load clients."""
+"""A plan that runs on agents."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from iocurve.result.document import LayoutFacts
 
 
 class GroupRun:
-    """A plan that runs on load clients (``Running``)."""
+    """A plan that runs on agents (``Running``)."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class GroupRun:
         self._loop.call_soon_threadsafe(self._end_all, "finish")
 
     def facts(self) -> ClientFacts:
-        """The load clients, once the run has ended."""
+        """The agents, once the run has ended."""
         ends = [client.received.end for client in self._clients if client.received.end]
         layouts = [end.layout for end in ends if end.layout]
         layout = LayoutFacts(
@@ -106,7 +106,7 @@ class GroupRun:
                 assert isinstance(client.phase, RunningClient), "a client that has ended is not followed"
                 if client.phase.is_silent:
                     silent = format_duration(round((time.monotonic() - client.phase.heard_s) * SECOND_NS))
-                    self._tell(f"load client {client.name} sends again, after {silent}")
+                    self._tell(f"agent {client.name} sends again, after {silent}")
                 client.phase = client.phase.after_message(time.monotonic())
                 for record in records_of(message):
                     self._take(client, client.phase, record, start_ns)
@@ -129,7 +129,7 @@ class GroupRun:
             return
         left = sum(not one.is_over for one in self._clients)
         others = f"; {counted(left, 'other')} {'stop' if self._stops_on_loss else 'go on'}" if left else ""
-        self._tell(f"load client {client.name} {client.phase.reason}{others}")
+        self._tell(f"agent {client.name} {client.phase.reason}{others}")
         if self._stops_on_loss:
             self._stop_all()
 

@@ -77,7 +77,7 @@ class Cases(msgspec.Struct, frozen=True):
     tag: str
     nfs_timeout_ns: int | None = None
     machines: int = 0
-    """Load clients of a cluster; 0 where clients are emulated on this machine."""
+    """Agents of a cluster; 0 where clients are emulated on this machine."""
 
     def all(self) -> list[Case]:
         """All points, in the order of measurement. Raises ``PlanError`` for an impossible point."""

@@ -317,7 +317,7 @@ def _turns_shown(scenario: Scenario, form: Form) -> list[str]:
         return []
     lengths = ", ".join(dict.fromkeys(format_duration(group.turn_ns) for group in groups))
     points = sum(len(group.cases) for group in groups)
-    return [f"  {counted(points, 'point')} that are compared take turns: {form.rounds} rounds, {lengths} each"]
+    return [f"  {counted(points, 'point')} are compared by interleaved runs: {form.rounds} repetitions, {lengths} each"]
 
 
 def _form(scenario: Scenario, quick: bool, scale: float | None) -> tuple[Form, FormName]:

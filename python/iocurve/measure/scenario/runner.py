@@ -51,7 +51,7 @@ CLIENTS_STAND_IN = (
     "the clients are emulated by workers on this machine, which share its processors; "
     "a server on loopback sees an address for each"
 )
-CLIENTS_REAL = "each client is a load client of the cluster"
+CLIENTS_REAL = "each client is an agent of the cluster"
 REPEATS_MAX = 3
 """A point that others on this machine disturb is measured again at most this many times."""
 OPERATIONS = 368
@@ -99,7 +99,7 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def cluster_clients(self) -> int:
-        """Load clients of a cluster; 0 where clients are emulated on this machine."""
+        """Agents of a cluster; 0 where clients are emulated on this machine."""
         return 0 if self.machines is THIS_MACHINE else self.machines.count
 
 
@@ -157,8 +157,8 @@ def shortened(request: Request, cases: Sequence[Case], left_out: int) -> tuple[s
             texts.append(f"{name}: each point {format_duration(now)} instead of {format_duration(was)}")
     if (there := request.cluster_clients) and (clients := _clients_wanted(request.scenario)) > there:
         texts.append(f"{there} clients instead of {clients}")
-    if form.rounds != request.scenario.full.rounds:
-        texts.append(f"{counted(form.rounds, 'round')} of compared points instead of {request.scenario.full.rounds}")
+    if form.rounds != full.rounds:
+        texts.append(f"{counted(form.rounds, 'repetition')} of compared points instead of {full.rounds}")
     if left_out:
         texts.append(f"{left_out} points left out")
     return tuple(texts)
@@ -167,7 +167,7 @@ def shortened(request: Request, cases: Sequence[Case], left_out: int) -> tuple[s
 def _turns_shown(groups: Sequence[CaseGroup]) -> list[str]:
     """The measured time of points that take turns, whose turns may not be shorter than ``TURN_NS_MIN``."""
     times = {(group.rounds * group.turn_ns, group.rounds) for group in groups if group.rounds > 1}
-    return [f"each compared point {format_duration(time)} in {rounds} turns" for time, rounds in sorted(times)]
+    return [f"each compared point {format_duration(time)} in {rounds} runs" for time, rounds in sorted(times)]
 
 
 def started(request: Request, cases: Sequence[Case], tag: str, left_out: int) -> Result:
@@ -216,7 +216,7 @@ class _Run:
             raise TargetError(f"{option('points')} leaves no point to measure")
         _check_space(self.request, wanted)
         result = started(self.request, wanted, self.cases.tag, len(everything) - len(wanted))
-        result = result.replace(probes=self.earlier.probes if self.earlier else ())
+        result = result.replace(perturbation_tests=self.earlier.perturbation_tests if self.earlier else ())
         earlier = self.earlier.points if self.earlier else ()
         machines, order = self.request.machines, [case.name for case in wanted]
         campaign = Campaign(result, view, keep, order=order, earlier=earlier, machines=machines)
@@ -246,7 +246,7 @@ class _Run:
                     with campaign.going_on():
                         campaign.measure(measurement)
             self.files.identify()
-        if self.request.probe and self.request.machines is THIS_MACHINE and not campaign.result.probes:
+        if self.request.probe and self.request.machines is THIS_MACHINE and not campaign.result.perturbation_tests:
             seconds = PROBE_SHORT_S if self.request.form_name == "short" else PROBE_LONG_S
             probe(campaign, partial(self._plan_again, {case.name: case for case in cases}), seconds)
 
@@ -295,7 +295,7 @@ class _Run:
             plan_again=lambda: _longer(self._plan(case.job), LONGER_MAX if is_short else 1),
             repeats_max=0 if self.request.patience_ns else self.request.repeats_max,
             margin=self.request.margin or self.request.scenario.margin,
-            turns_chosen=self.request.enough_turns is not None,
+            runs_chosen=self.request.enough_turns is not None,
             compared=group.compared(case),
         )
 

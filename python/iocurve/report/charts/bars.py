@@ -203,7 +203,7 @@ VERDICT_COLORS: dict[Verdict, str] = {
     "faster": "#009E73",
     "slower": "#D55E00",
     "no difference": "#b9c0c8",
-    "cannot tell": "#dfe3e8",
+    "inconclusive": "#dfe3e8",
 }
 
 
@@ -230,7 +230,7 @@ def gains(bars: Sequence[JudgedBar], base: str) -> Chart:
         xOffset=alt.XOffset("series:N", sort=series),
         tooltip=texts(place="load", series="compared", text=f"to {base}"),
     )
-    y = alt.Y("value:Q", title=f"Gain over {base} (×)", scale=alt.Scale(domain=[0, 1.15 * highest]))
+    y = alt.Y("value:Q", title=f"Speedup over {base} (×)", scale=alt.Scale(domain=[0, 1.15 * highest]))
     columns = base_chart.mark_bar().encode(
         y=y, color=alt.Color("verdict:N", title=None, scale=scale, legend=legend(present))
     )
@@ -291,7 +291,7 @@ ADVICE_COLORS: dict[Verdict, str] = {
     "faster": "#8fd19e",
     "no difference": "#ffe08a",
     "slower": "#f1a5a0",
-    "cannot tell": "#dfe3e8",
+    "inconclusive": "#dfe3e8",
 }
 ADVICE: tuple[Verdict, ...] = ("faster", "no difference", "slower")
 """Always in the legend."""
@@ -300,7 +300,7 @@ ADVICE: tuple[Verdict, ...] = ("faster", "no difference", "slower")
 def advice(cells: Sequence[JudgedBar]) -> Chart:
     """A table in green, yellow and red, of kinds and blocks (``place``) by depth (``series``).
 
-    The text, lines with a slash between them, repeats the verdict for readers who cannot tell the colours apart.
+    The text, lines with a slash between them, repeats the verdict for readers who cannot distinguish the colours.
     """
     rows = list(dict.fromkeys(cell.place for cell in cells))
     base = alt.Chart(data([asdict(cell) | {"depth": int(cell.series)} for cell in cells])).encode(

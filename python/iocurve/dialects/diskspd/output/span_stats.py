@@ -49,7 +49,7 @@ class SpanStats(msgspec.Struct, frozen=True):
 def span_stats(prepared: PreparedSpan, outcome: Outcome | None, clients: int = 1) -> SpanStats:
     """Groups the workers by thread and target. ``outcome`` is None if the time span never ran.
 
-    On a cluster the threads of the second load client follow those of the first.
+    On a cluster the threads of the second agent follow those of the first.
     """
     if outcome is None:
         return SpanStats(0.0, ())

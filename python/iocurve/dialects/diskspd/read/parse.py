@@ -198,7 +198,7 @@ def _apply_cluster(word: _Argument, value: str, parsed: ParsedFlags) -> None:
     elif value.isdecimal() and 1 <= int(value[:6]) <= CLIENTS_MAX:
         parsed.cluster = replace(before, count=int(value))
     else:
-        parsed.errors.append(word.error(f"needs a number of load clients from 1 to {CLIENTS_MAX}: --clients=12"))
+        parsed.errors.append(word.error(f"needs a number of agents from 1 to {CLIENTS_MAX}: --clients=12"))
 
 
 def _split(words: Sequence[_Argument], parsed: ParsedFlags) -> tuple[list[_Argument], list[_Argument]]:

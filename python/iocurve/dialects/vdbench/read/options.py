@@ -205,7 +205,7 @@ class Options(msgspec.Struct):
     size: int | None = None
     """Size of every SD; overrides size=."""
     cluster: str | None = None
-    """The cluster whose load clients are the hosts; None: the hosts are workers on this machine."""
+    """The cluster whose agents are the hosts; None: the hosts are workers on this machine."""
     out: Path | None = None
     notes: list[PlanNote] = msgspec.field(default_factory=list)
     errors: list[Diagnostic] = msgspec.field(default_factory=list)

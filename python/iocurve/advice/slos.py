@@ -1,6 +1,6 @@
-"""Promises of a volume: from a service level and its quota, or from a contract on the command line.
+"""SLOs of a volume: from a service level and its quota, or from a contract on the command line.
 
-A promise is a load, a value, and a bound that the value must reach.
+An SLO is a load, a value, and a bound that the value must reach.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Measure = Literal["mib_per_s", "iops", "p99", "mean", "burst_iops", "burst_s"]
 BLOCKS = (64 * KIB, 256 * KIB)
 """Block sizes that must reach the throughput."""
 SMALL = 4 * KIB
-"""Block size of promises on IOPS."""
+"""Block size of SLOs on IOPS."""
 ROOM = 0.9
-"""A load must need at most this part of the other limit, or the promise cannot be seen."""
+"""A load must need at most this part of the other limit, or the SLO cannot be seen."""
 
 
-class Promise(Struct):
-    """One promise."""
+class Slo(Struct):
+    """One SLO."""
 
     name: str
     """``throughput, reads of 64 KiB``."""
@@ -47,7 +47,7 @@ class Promise(Struct):
     block_bytes: int
     kind: Literal["read", "write"]
     depth: int | None = None
-    """Queue depth of a latency; None: as deep as the promise needs."""
+    """Queue depth of a latency; None: as deep as the SLO needs."""
     burst_iops: float | None = None
     """The rate of a burst."""
     baseline_iops: float | None = None
@@ -58,7 +58,7 @@ class Promise(Struct):
 
     @property
     def is_least(self) -> bool:
-        """True where at least the bound is promised, False where at most."""
+        """True where the SLO is a lower bound, False where at most."""
         return self.measure not in ("p99", "mean")
 
     @property
@@ -67,11 +67,11 @@ class Promise(Struct):
         return f"{'at least' if self.is_least else 'at most'} {value_text(self.measure, self.bound)}"
 
 
-class Promised(Struct):
-    """All promises that are judged, and what is not."""
+class Agreement(Struct):
+    """All SLOs that are judged, and what is not."""
 
     title: str
-    promises: tuple[Promise, ...]
+    slos: tuple[Slo, ...]
     not_judged: tuple[str, ...] = ()
 
 
@@ -86,8 +86,8 @@ def value_text(measure: Measure, value: float) -> str:
     return format_latency(value * 1000)
 
 
-def of_profile(name: str, quota_bytes: int) -> Promised:
-    """The promises of a service level at a size: its published limits. Raises ``DialectError``."""
+def of_profile(name: str, quota_bytes: int) -> Agreement:
+    """The SLOs of a service level at a size: its published limits. Raises ``DialectError``."""
     profile = profiles.load(name)
     limits = profile_limits.resolve(name, quota_bytes)
     fitted = set(profile.fitted())
@@ -96,11 +96,11 @@ def of_profile(name: str, quota_bytes: int) -> Promised:
     iops = {cap.kind: cap.value for cap in caps if cap.quantity == "iops"}
     sources = {cap.name: _source(name, profile, cap.figure) for cap in caps}
     not_judged: list[str] = []
-    promises = [
+    slos = [
         # The baseline shows only right after a burst, while no credits are left.
         *_burst(limits, throughput, _source(name, profile, "burst_iops")),
         *_rates(iops, throughput, sources, not_judged),
-        # Bytes beyond the baseline are spent as credits, whose end no promise names.
+        # Bytes beyond the baseline are spent as credits, whose end no slo names.
         *(
             one.replace(knows_bursts=limits.throughput_burst is None)
             for one in _throughputs(throughput, iops, sources, not_judged)
@@ -112,9 +112,9 @@ def of_profile(name: str, quota_bytes: int) -> Promised:
         about = f"latency: about {format_latency(limits.latency.mean_ns)}{f' ({page})' if page else ''}"
         not_judged.append(f"{about} is no bound; add --p99 or --mean")
     title = f"{name}, quota {format_bytes(quota_bytes)}: {profile.title}"
-    if not promises:
-        raise DialectError([Diagnostic(f"{name} promises nothing that can be measured; add --throughput or --iops")])
-    return Promised(title=title, promises=tuple(promises), not_judged=tuple(not_judged))
+    if not slos:
+        raise DialectError([Diagnostic(f"{name} states no SLO that can be measured; add --throughput or --iops")])
+    return Agreement(title=title, slos=tuple(slos), not_judged=tuple(not_judged))
 
 
 def of_contract(
@@ -126,10 +126,10 @@ def of_contract(
     depth: int,
     kinds: Sequence[Kind],
     source: str,
-) -> list[Promise]:
-    """The promises of a contract; each holds for reads and for writes, or for the kinds that are given."""
+) -> list[Slo]:
+    """The SLOs of a contract; each holds for reads and for writes, or for the kinds that are given."""
     both: dict[Kind, int] = {}
-    found: list[Promise] = []
+    found: list[Slo] = []
     for kind in kinds:
         if bytes_per_s is not None:
             found += _throughputs({kind: bytes_per_s}, both, {}, [], source)
@@ -150,7 +150,7 @@ def _kinds(kinds: Sequence[Kind]) -> list[Literal["read", "write"]]:
 
 
 def _counts(figure: str) -> bool:
-    """A figure of the volume as a whole: those of connections and clients promise nothing by themselves."""
+    """A figure of the volume as a whole: those of connections and clients are no SLOs by themselves."""
     return not figure.endswith(("_per_connection", "_per_client"))
 
 
@@ -166,7 +166,7 @@ def _throughputs(
     sources: dict[str, str],
     not_judged: list[str],
     source: str = "",
-) -> Iterator[Promise]:
+) -> Iterator[Slo]:
     """Each cap of bytes, by block size and kind; of two caps on a kind the smaller one counts."""
     for kind in _kinds(list(throughput)):
         bound, of = _least(throughput, kind)
@@ -177,7 +177,7 @@ def _throughputs(
                     f"throughput in {kind}s of {format_bytes(block)}: the IOPS limit is reached first in such blocks"
                 )
                 continue
-            yield Promise(
+            yield Slo(
                 name=f"throughput, {kind}s of {format_bytes(block)}",
                 measure="mib_per_s",
                 bound=bound / MIB,
@@ -194,14 +194,14 @@ def _rates(
     sources: dict[str, str],
     not_judged: list[str],
     source: str = "",
-) -> Iterator[Promise]:
+) -> Iterator[Slo]:
     for kind in _kinds(list(iops)):
         bound, of = _least(iops, kind)
         most, _ = _least(throughput, kind)
         if most and bound * SMALL > ROOM * most:
             not_judged.append(f"IOPS of {kind}s: blocks of {format_bytes(SMALL)} reach the throughput limit first")
             continue
-        yield Promise(
+        yield Slo(
             name=f"IOPS, random {kind}s of {format_bytes(SMALL)}",
             measure="iops",
             bound=float(bound),
@@ -214,9 +214,9 @@ def _rates(
 
 def _latency(
     measure: Literal["p99", "mean"], bound_ns: int, kind: Literal["read", "write"], depth: int, source: str
-) -> Promise:
+) -> Slo:
     noun = "99th percentile" if measure == "p99" else "mean latency"
-    return Promise(
+    return Slo(
         name=f"{noun}, random {kind}s of {format_bytes(SMALL)}, {depth} in flight",
         measure=measure,
         bound=bound_ns / 1000,
@@ -228,7 +228,7 @@ def _latency(
     )
 
 
-def _burst(limits: Limits, throughput: dict[Kind, int], source: str) -> Iterator[Promise]:
+def _burst(limits: Limits, throughput: dict[Kind, int], source: str) -> Iterator[Slo]:
     burst, baseline = limits.burst, limits.value("iops") or 0
     if burst is None:
         return
@@ -237,7 +237,7 @@ def _burst(limits: Limits, throughput: dict[Kind, int], source: str) -> Iterator
         return
     lasts = burst.credits / (burst.value - baseline)
     for measure, bound, noun in (("burst_iops", float(burst.value), "IOPS"), ("burst_s", lasts, "length")):
-        yield Promise(
+        yield Slo(
             name=f"burst, {noun}, random reads of {format_bytes(SMALL)}",
             measure="burst_iops" if measure == "burst_iops" else "burst_s",
             bound=bound,
