@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use iocurve_tls::Channel;
-
 use super::session::{Interest, Session};
 use super::socket::Socket;
 use crate::stats::ConnectionCounters;
@@ -12,8 +10,6 @@ use crate::stats::ConnectionCounters;
 pub(super) struct Connection {
     pub(super) session: Session,
     pub(super) socket: Socket,
-    /// Seals and opens the bytes of the socket, where the volume demands TLS.
-    pub(super) tls: Option<Box<Channel>>,
     pub(super) counters: Arc<ConnectionCounters>,
     /// The event that epoll watches for.
     pub(super) interest: Interest,
@@ -31,16 +27,10 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(
-        session: Session,
-        socket: Socket,
-        tls: Option<Box<Channel>>,
-        counters: Arc<ConnectionCounters>,
-    ) -> Self {
+    pub(super) fn new(session: Session, socket: Socket, counters: Arc<ConnectionCounters>) -> Self {
         Self {
             session,
             socket,
-            tls,
             counters,
             interest: Interest::Receive,
             turns: 0,

@@ -6,39 +6,37 @@ use std::net::TcpStream;
 use iocurve_tls::Channel;
 use libc::iovec;
 
-use super::transport::{Transport, is_temporary};
-use crate::reply::splice::SplicePipes;
+use super::transport::is_temporary;
 
-/// A socket, and the channel that seals and opens its bytes. Replies are copied: they are sealed on the way.
-#[derive(Debug)]
-pub(super) struct Encrypted<'c> {
-    pub(super) stream: &'c TcpStream,
-    pub(super) channel: &'c mut Channel,
+/// As `Transport::receive`, opened.
+///
+/// # Safety
+/// The pieces must be writable memory that nothing else refers to.
+#[cold]
+pub(super) unsafe fn receive(channel: &mut Channel, mut stream: &TcpStream, into: &[iovec]) -> io::Result<usize> {
+    // SAFETY: the caller's promise.
+    let mut into: Vec<_> = into.iter().map(|piece| unsafe { slice_mut(piece) }).collect();
+    channel.receive(&mut stream, &mut into)
 }
 
-impl Transport for Encrypted<'_> {
-    unsafe fn receive(&mut self, into: &[iovec]) -> io::Result<usize> {
-        // SAFETY: the caller's promise; an `IoSliceMut` is an iovec, and these are copies of the caller's.
-        let mut into: Vec<_> = into.iter().map(|piece| unsafe { slice_mut(piece) }).collect();
-        self.channel.receive(&mut self.stream, &mut into)
-    }
+/// As `Transport::send`, sealed.
+///
+/// # Safety
+/// The pieces must be readable memory.
+#[cold]
+pub(super) unsafe fn send(channel: &mut Channel, mut stream: &TcpStream, from: &[iovec]) -> io::Result<usize> {
+    // SAFETY: the caller's promise.
+    let from: Vec<_> = from.iter().map(|piece| unsafe { slice(piece) }).collect();
+    channel.send(&mut stream, &from)
+}
 
-    unsafe fn send(&mut self, from: &[iovec]) -> io::Result<usize> {
-        // SAFETY: the caller's promise.
-        let from: Vec<_> = from.iter().map(|piece| unsafe { slice(piece) }).collect();
-        self.channel.send(&mut self.stream, &from)
-    }
-
-    fn flush(&mut self, _pipes: &mut SplicePipes) -> io::Result<bool> {
-        match self.channel.flush(&mut self.stream) {
-            Ok(()) => Ok(true),
-            Err(error) if is_temporary(&error) => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn held_bytes(&self) -> usize {
-        self.channel.bytes()
+/// As `Transport::flush`, for sealed bytes.
+#[cold]
+pub(super) fn flush(channel: &mut Channel, mut stream: &TcpStream) -> io::Result<bool> {
+    match channel.flush(&mut stream) {
+        Ok(()) => Ok(true),
+        Err(error) if is_temporary(&error) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

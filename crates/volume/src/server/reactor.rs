@@ -21,7 +21,6 @@ use super::admission::Room;
 use super::close::Close;
 use super::connection::Connection;
 use super::cores::pin;
-use super::encrypted::Encrypted;
 use super::incoming::INPUT_BYTES;
 use super::punctuality::Punctuality;
 use super::session::{Interest, Session};
@@ -314,12 +313,12 @@ impl Reactor {
         let Ok(tls) = self.tls.as_ref().map(|tls| Channel::server(tls).map(Box::new)).transpose() else {
             return calls.connections_closed.add(1);
         };
-        let socket = Socket::new(stream, peer.ip().is_loopback());
+        let socket = Socket::new(stream, peer.ip().is_loopback(), tls);
         let (id, counters) = self.threads.opened(peer, &socket, now);
         let thread = self.threads.further_from_start(Address::of(peer.ip()));
         let thread = thread.or_else(|| socket.incoming_cpu().and_then(|cpu| self.threads.of_cpu(cpu)));
         let thread = thread.unwrap_or(id as usize % self.threads.on_cores());
-        let connection = Connection::new(Session::new(id, peer, &self.worker.served.exports), socket, tls, counters);
+        let connection = Connection::new(Session::new(id, peer, &self.worker.served.exports), socket, counters);
         if thread == self.own {
             self.adopt(connection);
         } else {
@@ -349,10 +348,10 @@ impl Reactor {
     /// Gives a connection its turn.
     fn turn(&mut self, id: ConnectionId, now: Nanos) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let Connection { session, socket, tls, counters, .. } = connection;
-        let turned = match tls {
-            None => session.turn(&mut self.worker, socket, now),
-            Some(channel) => turn_encrypted(session, &mut self.worker, socket, channel, now),
+        let Connection { session, socket, counters, .. } = connection;
+        let turned = match session.turn(&mut self.worker, socket, now) {
+            Ok(Interest::Receive) if socket.has_opened() => Ok(Interest::Turn),
+            turned => turned,
         };
         counters.turned(&std::mem::take(&mut self.worker.io), session.in_flight(), now);
         match turned {
@@ -448,19 +447,4 @@ impl Reactor {
         self.worker.counters.calls.protocol_errors.add(u64::from(close.is_protocol_error()));
         self.worker.counters.calls.connections_timed_out.add(u64::from(close.is_timeout()));
     }
-}
-
-/// Gives a connection with TLS its turn. Bytes that are opened already are the next turn's: epoll does not report them.
-fn turn_encrypted(
-    session: &mut Session,
-    worker: &mut Worker,
-    socket: &Socket,
-    channel: &mut Channel,
-    now: Nanos,
-) -> Result<Interest, Close> {
-    let turned = session.turn(worker, &mut Encrypted { stream: socket.plain(), channel }, now);
-    turned.map(|interest| match interest {
-        Interest::Receive if channel.has_opened() => Interest::Turn,
-        interest => interest,
-    })
 }

@@ -6,8 +6,10 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Weak};
 
+use iocurve_tls::Channel;
 use libc::{c_int, iovec};
 
+use super::encrypted;
 use super::transport::Transport;
 use crate::reply::splice::{SplicePipe, SplicePipes};
 
@@ -25,22 +27,24 @@ pub(super) struct Socket {
     stream: Arc<TcpStream>,
     /// Holds bytes that were sent by reference and that the socket has not taken.
     pipe: Option<SplicePipe>,
+    /// Seals and opens its bytes, where the volume demands TLS. Replies are then copied: they are sealed on the way.
+    tls: Option<Box<Channel>>,
 }
 
 impl Socket {
     /// Sets options, none of which can fail on a socket.
-    pub(super) fn new(stream: TcpStream, is_loopback: bool) -> Self {
+    pub(super) fn new(stream: TcpStream, is_loopback: bool, tls: Option<Box<Channel>>) -> Self {
         let _ = (stream.set_nodelay(true), stream.set_nonblocking(true));
         if is_loopback {
             set(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF, &LOOPBACK_SEND_BYTES);
             set(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, LOOPBACK_CONGESTION);
         }
-        Self { stream: Arc::new(stream), pipe: None }
+        Self { stream: Arc::new(stream), pipe: None, tls }
     }
 
-    /// The stream, for bytes that are sealed before they are sent.
-    pub(super) fn plain(&self) -> &TcpStream {
-        &self.stream
+    /// True if bytes are opened already: epoll does not report them.
+    pub(super) fn has_opened(&self) -> bool {
+        self.tls.as_ref().is_some_and(|channel| channel.has_opened())
     }
 
     pub(super) fn stream(&self) -> Weak<TcpStream> {
@@ -76,11 +80,19 @@ fn set<V>(fd: RawFd, level: c_int, option: c_int, value: &V) {
 
 impl Transport for Socket {
     unsafe fn receive(&mut self, into: &[iovec]) -> io::Result<usize> {
+        if let Some(channel) = &mut self.tls {
+            // SAFETY: the caller's promise.
+            return unsafe { encrypted::receive(channel, &self.stream, into) };
+        }
         // SAFETY: the caller's promise.
         moved(unsafe { libc::readv(self.stream.as_raw_fd(), into.as_ptr(), into.len() as c_int) })
     }
 
     unsafe fn send(&mut self, from: &[iovec]) -> io::Result<usize> {
+        if let Some(channel) = &mut self.tls {
+            // SAFETY: the caller's promise.
+            return unsafe { encrypted::send(channel, &self.stream, from) };
+        }
         // SAFETY: all zeros is an empty message.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_iov = from.as_ptr().cast_mut();
@@ -90,7 +102,9 @@ impl Transport for Socket {
     }
 
     fn prepare_send_by_reference(&mut self, pipes: &mut SplicePipes) -> bool {
-        self.pipe = self.pipe.take().or_else(|| pipes.take());
+        if self.tls.is_none() {
+            self.pipe = self.pipe.take().or_else(|| pipes.take());
+        }
         self.pipe.is_some()
     }
 
@@ -101,6 +115,9 @@ impl Transport for Socket {
     }
 
     fn flush(&mut self, pipes: &mut SplicePipes) -> io::Result<bool> {
+        if let Some(channel) = &mut self.tls {
+            return encrypted::flush(channel, &self.stream);
+        }
         if let Some(pipe) = &mut self.pipe {
             if !pipe.drain(self.stream.as_raw_fd())? {
                 return Ok(false);
@@ -108,6 +125,10 @@ impl Transport for Socket {
             self.pipe.take().into_iter().for_each(|pipe| pipes.give_back(pipe));
         }
         Ok(true)
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.tls.as_ref().map_or(0, |channel| channel.bytes())
     }
 }
 
