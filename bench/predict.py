@@ -24,7 +24,7 @@ from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.dialects.registry import load
 from iocurve.engine.plan import FilePlan, NfsEngine, Plan, Worker
 from iocurve.foundation.units import GIB, MIB, MILLISECOND_NS
-from iocurve.model.forward import IN_FLIGHT, REQUESTED, SERVERS, Prediction, Service, forward
+from iocurve.model.forward import IN_FLIGHT, REQUESTED, SERVERS, ModelledTarget, Prediction, forward
 from iocurve.result.caps import Burst, Cap, caps
 from iocurve.result.document import Point
 from iocurve.targets.target import NfsTarget
@@ -250,11 +250,11 @@ def _one_at_a_time(plan: Plan) -> Plan:
     return plan.replace(groups=(plan.groups[0].replace(workers=(worker.replace(depth=1, rate=None),)),))
 
 
-def _service(limits: Limits, idle: Point) -> Service:
+def _service(limits: Limits, idle: Point) -> ModelledTarget:
     """The service level, with the latency that one operation at a time found."""
     servers = limits.parallelism.service_ns if limits.parallelism else 0
     latency = AddedLatency(base_ns=max(0, round((idle.figures.mean_us or 0) * 1000) - servers))
-    return Service(name="unlimited", limits=limits.replace(latency=latency))
+    return ModelledTarget(name="unlimited", limits=limits.replace(latency=latency))
 
 
 def _profile(limits: Limits) -> str:

@@ -15,8 +15,8 @@ from bench.limits.simulated import simulated
 from iocurve.cli import main
 from iocurve.engine import plan
 from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
-from iocurve.model.fit import MeasuredLoad, explaining, fitted
-from iocurve.model.forward import IN_FLIGHT, REQUESTED, Prediction, Service, forward
+from iocurve.model.fit import ClosedPoint, explaining, fitted
+from iocurve.model.forward import IN_FLIGHT, REQUESTED, ModelledTarget, Prediction, forward
 from iocurve.result import host
 from iocurve.result.caps import Burst, caps
 from iocurve.result.document import Point, Result, TargetFacts
@@ -28,10 +28,10 @@ from programs import iocurve
 TEN_SECONDS = plan.End(runtime_ns=10 * SECOND_NS, bytes=None, operations=None)
 
 
-def service(burst: Burst | None = None, latency_ms: int = 1, **values: int) -> Service:
+def service(burst: Burst | None = None, latency_ms: int = 1, **values: int) -> ModelledTarget:
     named = {name.replace("__", "."): value for name, value in values.items()}
     latency = AddedLatency(base_ns=latency_ms * MILLISECOND_NS)
-    return Service(name="unlimited", limits=Limits(caps=caps(dict(named), burst), latency=latency))
+    return ModelledTarget(name="unlimited", limits=Limits(caps=caps(dict(named), burst), latency=latency))
 
 
 def load(count: int = 1, nconnect: int = 1, **changes: Any) -> plan.Group:
@@ -105,7 +105,7 @@ def test_bytes_burst_and_reads_weigh_less() -> None:
     """100 MiB/s while 150 MiB of credits last, then 50; of reads three bytes count as one."""
     burst = Burst(value=100 * MIB, credits=150 * MIB)
     found = caps({"throughput_bytes_per_s": 50 * MIB}, throughput_burst=burst, reads_per_write=3)
-    limited = Service(name="unlimited", limits=Limits(caps=found, latency=AddedLatency(base_ns=MILLISECOND_NS)))
+    limited = ModelledTarget(name="unlimited", limits=Limits(caps=found, latency=AddedLatency(base_ns=MILLISECOND_NS)))
     large = plan.FixedBlocks(bytes=MIB)
     for kind, times in ((WRITE, 1), (READ, 3)):
         rates = forward(load(depth=8, operations=(kind.replace(share=100, blocks=large),)), limited).phases
@@ -232,13 +232,11 @@ def test_the_limits_of_a_target_are_fitted_to_its_points(values: dict[str, int])
     assert found.limits.latency.base_ns == pytest.approx(2 * MILLISECOND_NS, rel=0.05)
 
 
-def measured_load(
-    iops: float, kib: int, interval: tuple[float, float] = (0.98, 1.02), reads: float = 1
-) -> MeasuredLoad:
+def measured_load(iops: float, kib: int, interval: tuple[float, float] = (0.98, 1.02), reads: float = 1) -> ClosedPoint:
     rates = {("iops", "any"): iops, ("iops", "read"): iops * reads, ("iops", "write"): iops * (1 - reads)}
     rates |= {("bytes_per_s", kind): value * kib * KIB for (_, kind), value in rates.items()}
     waits_s = 16 / iops
-    return MeasuredLoad(rates, 16, kib * KIB, reads, waits_s, interval)
+    return ClosedPoint(rates, 16, kib * KIB, reads, waits_s, interval)
 
 
 def test_a_noisy_point_excludes_no_limit() -> None:

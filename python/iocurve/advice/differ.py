@@ -98,7 +98,7 @@ ORDERS = 4
 """Orders that are drawn where there are more fields; each is taken backwards, too."""
 
 
-class Difference(Struct):
+class FieldDifference(Struct):
     """Fields in which two command lines differ."""
 
     name: str
@@ -143,7 +143,7 @@ def sides(texts: Sequence[str]) -> tuple[Side, Side]:
     return first, second
 
 
-def differences(first: Side, second: Side) -> list[Difference]:
+def differences(first: Side, second: Side) -> list[FieldDifference]:
     """The fields whose values differ, defaults included; those of one option together."""
     pairs = [*zip(first.job.sections, second.job.sections, strict=True)]
     found = []
@@ -155,7 +155,7 @@ def differences(first: Side, second: Side) -> list[Difference]:
         if changed:
             texts = _texts(first, changed), _texts(second, changed)
             defaults = _is_default(first, changed), _is_default(second, changed)
-            found.append(Difference(name=name, texts=texts, defaults=defaults, is_switched=name in GROUPS))
+            found.append(FieldDifference(name=name, texts=texts, defaults=defaults, is_switched=name in GROUPS))
     return found
 
 
@@ -249,7 +249,7 @@ def interaction(design: Design, pair: tuple[str, str], rates: Rates) -> float:
 # ---- a target
 
 
-class Run(Struct):
+class RunLength(Struct):
     """The length and number of the runs of each combination."""
 
     runtime_ns: int
@@ -275,7 +275,7 @@ class _Placed(msgspec.Struct, frozen=True):
             for one, other in zip(self.first, self.second, strict=True)
         )
 
-    def plan(self, name: str, sections: Sequence[Section], run: Run) -> Plan:
+    def plan(self, name: str, sections: Sequence[Section], run: RunLength) -> Plan:
         """A plan of these sections with the length of the runs. Raises ``PlanError``."""
         job = self.words.replace(name=name, sections=tuple(sections))
         resolution = resolve(job, ThisMachine(), Path.cwd())
@@ -325,7 +325,7 @@ def _placed(section: Section, opened: OpenedTarget, stem: str) -> Section:
     return with_fields(section, values)
 
 
-class Share(Struct):
+class FieldShare(Struct):
     """What one field, or the rest, is worth on the target."""
 
     name: str
@@ -344,7 +344,7 @@ class Factors(Struct):
 
     total: RateRatio
     """B divided by A."""
-    shares: tuple[Share, ...]
+    shares: tuple[FieldShare, ...]
     rest: RateRatio
     """B divided by A with all fields switched: what no field explains."""
     interactions: tuple[Interaction, ...]
@@ -367,7 +367,7 @@ class Attribution(Struct):
     """Rounds in which the target was faster or slower than in the others, in words."""
 
 
-class Experiment(msgspec.Struct):
+class FieldExperiment(msgspec.Struct):
     """The measurement of two command lines on a target."""
 
     texts: tuple[str, str]
@@ -375,14 +375,14 @@ class Experiment(msgspec.Struct):
     without_effect: tuple[str, ...]
     titles: dict[Switched, str]
     placed: _Placed
-    run: Run
+    run: RunLength
 
     def seconds(self) -> float:
         """The time that all runs take, without the layout of files."""
         return (len(self.titles) + 1) * self.run.rounds * (self.run.runtime_ns + self.run.ramp_ns + 2 * 10**8) / 1e9
 
 
-def prepared(first: Side, second: Side, opened: OpenedTarget, run: Run, stem: str) -> Experiment:
+def prepared(first: Side, second: Side, opened: OpenedTarget, run: RunLength, stem: str) -> FieldExperiment:
     """Plans every combination, so that nothing runs that cannot. Raises ``DialectError`` and ``PlanError``."""
     if opened.path is not None:
         raise TargetError(
@@ -406,7 +406,7 @@ def prepared(first: Side, second: Side, opened: OpenedTarget, run: Run, stem: st
         )
     design = Design.of(acting, stem)
     titles = {one: _title(one, design) for one in design.combinations}
-    return Experiment((first.text, second.text), design, tuple(idle), titles, placed, run)
+    return FieldExperiment((first.text, second.text), design, tuple(idle), titles, placed, run)
 
 
 def _title(switched: Switched, design: Design) -> str:
@@ -415,7 +415,9 @@ def _title(switched: Switched, design: Design) -> str:
     return f"A with B's {', '.join(name for name in design.fields if name in switched)}"
 
 
-def measurement(texts: tuple[str, str], target: Target, run: Run, told: Callable[[Experiment], None]) -> Measure:
+def measurement(
+    texts: tuple[str, str], target: Target, run: RunLength, told: Callable[[FieldExperiment], None]
+) -> Measure:
     """The function that measures; ``told`` is called with what will run before it does.
 
     Raises ``DialectError``, ``PlanError`` and ``TargetError``; the function those, and ``RunError`` when nothing could
@@ -449,16 +451,16 @@ def measurement(texts: tuple[str, str], target: Target, run: Run, told: Callable
 def measured(
     texts: tuple[str, str],
     target: Target,
-    run: Run,
+    run: RunLength,
     directory: Path,
-    told: Callable[[Experiment], None] = lambda _: None,
+    told: Callable[[FieldExperiment], None] = lambda _: None,
     *,
     quiet: bool = False,
 ) -> tuple[Result, Attribution | None]:
     """Measures, and writes result and report; an incomplete result has no attribution. Raises as ``measurement``."""
-    found: list[Experiment] = []
+    found: list[FieldExperiment] = []
 
-    def keep(experiment: Experiment) -> None:
+    def keep(experiment: FieldExperiment) -> None:
         found.append(experiment)
         told(experiment)
 
@@ -466,7 +468,7 @@ def measured(
     return result, attribution(found[0], result) if result.state == "finished" else None
 
 
-def _measurements(experiment: Experiment, files: RunFiles) -> Iterator[Measurement]:
+def _measurements(experiment: FieldExperiment, files: RunFiles) -> Iterator[Measurement]:
     placed, run = experiment.placed, experiment.run
     plans = {title: placed.plan(title, placed.sections(one), run) for one, title in experiment.titles.items()}
     plans["B"] = placed.plan("B", placed.second, run)
@@ -476,7 +478,7 @@ def _measurements(experiment: Experiment, files: RunFiles) -> Iterator[Measureme
         yield Measurement(plan, "load", name=title, enough=enough, repeats_max=run.repeats, margin=run.margin)
 
 
-def attribution(experiment: Experiment, result: Result) -> Attribution:
+def attribution(experiment: FieldExperiment, result: Result) -> Attribution:
     """Shares the gap among the fields, by the turns of a finished result.
 
     Raises ``TargetError`` where nothing completed in a turn.
@@ -525,7 +527,7 @@ def factors(
         for pair in pairs
     ]
     every = [*zip(rounds, last, strict=True)]
-    shares = [Share(name=name, ratio=ratio(share(design, name, one) for one in rounds)) for name in design.fields]
+    shares = [FieldShare(name=name, ratio=ratio(share(design, name, one) for one in rounds)) for name in design.fields]
     return Factors(
         total=ratio(math.log(rate / one[frozenset()]) for one, rate in every),
         shares=tuple(shares),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from iocurve._native import VERSION
-from iocurve.advice.differ import LABELS, Attribution, Difference, Factors
+from iocurve.advice.differ import LABELS, Attribution, Factors, FieldDifference
 from iocurve.foundation.units import MIB, counted, format_count
 from iocurve.report import charts
 from iocurve.report.cells import ReportFigure
@@ -20,7 +20,7 @@ PAGE_NAME = "differ.html"
 REST = "rest"
 
 
-def differences_table(found: Sequence[Difference]) -> Table:
+def differences_table(found: Sequence[FieldDifference]) -> Table:
     """The fields of both commands."""
     rows = [(one.name, *map(_said, one.texts, one.defaults)) for one in found]
     return Table(("field", *LABELS), rows, sentences=LABELS)
@@ -68,14 +68,14 @@ def remarks(found: Attribution) -> Iterator[str]:
     yield from found.outliers
 
 
-def document(differences: Sequence[Difference], found: Attribution | None) -> dict[str, object]:
+def document(differences: Sequence[FieldDifference], found: Attribution | None) -> dict[str, object]:
     """Both as JSON; without a target no attribution."""
     fields = [one.to_builtins() for one in differences]
     return {"differences": fields, "attribution": found.to_builtins() if found else None}
 
 
 def write(
-    sources: Sequence[str], differences: Sequence[Difference], found: Attribution, result: Result, directory: Path
+    sources: Sequence[str], differences: Sequence[FieldDifference], found: Attribution, result: Result, directory: Path
 ) -> Path:
     """Writes the page next to the result; gives its path. Raises ``ResultError``."""
     path = directory / PAGE_NAME

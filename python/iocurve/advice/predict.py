@@ -27,7 +27,7 @@ from iocurve.foundation.units import (
 )
 from iocurve.job.explain import layout_bytes, unpredictable
 from iocurve.model.fit import Fit, fitted
-from iocurve.model.forward import Prediction, Service, forward
+from iocurve.model.forward import ModelledTarget, Prediction, forward
 from iocurve.result.document import Point, Result
 from iocurve.volume import profile as profiles
 from iocurve.volume.limits import AddedLatency
@@ -65,20 +65,20 @@ class PredictedRun(Struct):
 
 def service(
     profile: str, quota: str, *, latency: str | None = None, vm: str | None = None, nconnect: int = 1
-) -> Service:
+) -> ModelledTarget:
     """A volume of a profile and a quota, as people write them. Raises ``DialectError``."""
     said: dict[str, str | int] = {"profile": profile, "quota": quota}
     spec = spec_of(said | ({"latency": latency} if latency else {}))
-    return Service(name=spec.profile_name, limits=spec.limits(), vm=vm, nconnect=nconnect)
+    return ModelledTarget(name=spec.profile_name, limits=spec.limits(), vm=vm, nconnect=nconnect)
 
 
 def measured_service(
     path: Path, *, latency_ns: int | None = None, vm: str | None = None, nconnect: int = 1
-) -> tuple[Service, Fit]:
+) -> tuple[ModelledTarget, Fit]:
     """The target that a result measured, by the limits that explain its points. Raises ``ResultError``."""
     fit = fitted_to(path, Result.read(path).points)
     limits = fit.limits if latency_ns is None else fit.limits.replace(latency=AddedLatency(base_ns=latency_ns))
-    return Service(name=UNLIMITED, limits=limits, vm=vm, nconnect=nconnect, standing="measured"), fit
+    return ModelledTarget(name=UNLIMITED, limits=limits, vm=vm, nconnect=nconnect, standing="measured"), fit
 
 
 def fitted_to(path: Path, points: Sequence[Point]) -> Fit:
@@ -95,7 +95,7 @@ def fit_text(fit: Fit) -> Iterator[str]:
     yield from (f"Open: {text}." for text in fit.open)
 
 
-def predicted(command: ParsedCommand, service: Service) -> list[PredictedRun]:
+def predicted(command: ParsedCommand, service: ModelledTarget) -> list[PredictedRun]:
     """The runs of a command line in their order, without access to what it names.
 
     Raises ``DialectError`` with the options of a command line of which nothing can be predicted.
@@ -113,7 +113,7 @@ def predicted(command: ParsedCommand, service: Service) -> list[PredictedRun]:
     return runs
 
 
-def _run(name: str, group: Group, service: Service, step: Step, command: ParsedCommand) -> PredictedRun:
+def _run(name: str, group: Group, service: ModelledTarget, step: Step, command: ParsedCommand) -> PredictedRun:
     laid_out = sum(layout_bytes(group.workers, lambda _: 0))
     found = dict.fromkeys(reason for worker in group.workers for reason in unpredictable(worker))
     reasons = [f"{_option(field, step)}: {reason}" for field, reason in found]
@@ -136,7 +136,7 @@ def _option(field: str, step: Step) -> str:
 # ---- traps
 
 
-def _traps(group: Group, service: Service, figures: Prediction) -> Iterator[Trap]:
+def _traps(group: Group, service: ModelledTarget, figures: Prediction) -> Iterator[Trap]:
     yield from _queue(figures)
     yield from _connections(group, service, figures)
     wanted = figures.requested_iops
@@ -168,7 +168,7 @@ def _queue(figures: Prediction) -> Iterator[Trap]:
         yield Trap(code="beyond_knee", text=text, times=times)
 
 
-def _connections(group: Group, service: Service, figures: Prediction) -> Iterator[Trap]:
+def _connections(group: Group, service: ModelledTarget, figures: Prediction) -> Iterator[Trap]:
     """Workers that each have connections against a mount; and a mount with fewer connections than are advised."""
     remote = [worker for worker in group.workers if not worker.disk]
     advised = profiles.load(service.name).nconnect

@@ -9,7 +9,7 @@ from iocurve.advice.predict import fit_text
 from iocurve.foundation.units import MIB, MICROSECOND_NS, format_latency, format_number
 from iocurve.job.explain import unpredictable
 from iocurve.model.fit import Fit
-from iocurve.model.forward import Service, forward
+from iocurve.model.forward import ModelledTarget, forward
 from iocurve.result.document import Point, Result
 
 
@@ -27,7 +27,7 @@ def profile_text(title: str, fit: Fit, check: Sequence[str] = ()) -> str:
 
 def checked(fit: Fit, result: Result) -> Iterator[str]:
     """The error of each point of another result of the same target, a line each, and their sum."""
-    service = Service(name="unlimited", limits=fit.limits, standing="measured")
+    service = ModelledTarget(name="unlimited", limits=fit.limits, standing="measured")
     errors = []
     for point in result.points:
         groups = point.plan.groups
@@ -41,7 +41,7 @@ def checked(fit: Fit, result: Result) -> Iterator[str]:
     yield f"rates within 5 %: {within} of {len(errors)} points"
 
 
-def _compared(point: Point, service: Service) -> tuple[float, str]:
+def _compared(point: Point, service: ModelledTarget) -> tuple[float, str]:
     predicted, summary = forward(point.plan.groups[0], service), point.summary()
     error = predicted.iops / summary.iops - 1 if summary.iops else math.inf
     latency = "not known" if predicted.latency_ns is None else format_latency(predicted.latency_ns)

@@ -9,7 +9,7 @@ from pathlib import Path
 from cyclopts import Parameter
 
 from iocurve.advice import differ as advice
-from iocurve.advice.differ import Attribution, Experiment, Run
+from iocurve.advice.differ import Attribution, FieldExperiment, RunLength
 from iocurve.cli.common import AtLeast0, Flag, Ratio, Rounds, TargetText, TimeNs, refuse, show, show_json
 from iocurve.cli.exits import status
 from iocurve.foundation.units import SECOND_NS, counted, format_duration
@@ -36,9 +36,9 @@ class RunOptions:
     retries: AtLeast0 = REPEATS_MAX
     """Times that noisy runs are measured again."""
 
-    def run(self) -> Run:
+    def run(self) -> RunLength:
         """The length and number of runs."""
-        return Run(
+        return RunLength(
             runtime_ns=self.runtime,
             ramp_ns=self.ramp_time,
             rounds=self.runs,
@@ -85,7 +85,7 @@ def differ(
         _show(found, None, json=json, quiet=quiet)
         return 0
 
-    def told(experiment: Experiment) -> None:
+    def told(experiment: FieldExperiment) -> None:
         if not quiet:
             took = format_duration(round(experiment.seconds()) * SECOND_NS)
             loads = counted(len(experiment.titles) + 1, "load")
@@ -104,7 +104,7 @@ def differ(
 
 def _written(
     sources: tuple[str, str],
-    found: list[advice.Difference],
+    found: list[advice.FieldDifference],
     attributed: Attribution,
     result: Result,
     out: Path,
@@ -114,7 +114,7 @@ def _written(
     return differ_page.write(sources, found, attributed, result, out)
 
 
-def _show(found: list[advice.Difference], attributed: Attribution | None, *, json: bool, quiet: bool) -> None:
+def _show(found: list[advice.FieldDifference], attributed: Attribution | None, *, json: bool, quiet: bool) -> None:
     from iocurve.advice import differ_page
 
     if json:

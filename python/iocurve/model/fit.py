@@ -41,7 +41,7 @@ class Fit(Struct):
     """Questions that the points leave open."""
 
 
-class MeasuredLoad(msgspec.Struct, frozen=True):
+class ClosedPoint(msgspec.Struct, frozen=True):
     """A point in a closed loop."""
 
     rates: dict[tuple[str, str], float]
@@ -77,7 +77,7 @@ def fitted(points: Iterable[Point]) -> Fit | None:
     )
 
 
-def _row(point: Point) -> MeasuredLoad | None:
+def _row(point: Point) -> ClosedPoint | None:
     """None for a point with a rate, with other operations, or without any."""
     summary = point.summary()
     kinds = {kind: totals for kind, totals in summary.kinds.items() if totals.operations}
@@ -88,7 +88,7 @@ def _row(point: Point) -> MeasuredLoad | None:
         rates["iops", kind] = kinds[kind].iops if kind in kinds else 0.0
         rates["bytes_per_s", kind] = kinds[kind].bytes_per_s if kind in kinds else 0.0
     rate = point.rate_interval()
-    return MeasuredLoad(
+    return ClosedPoint(
         rates=rates,
         in_flight=summary.depth_requested,
         block_bytes=summary.bytes_per_s / summary.iops,
@@ -101,7 +101,7 @@ def _row(point: Point) -> MeasuredLoad | None:
     )
 
 
-def explaining(rows: Sequence[MeasuredLoad]) -> tuple[Cap, ...]:
+def explaining(rows: Sequence[ClosedPoint]) -> tuple[Cap, ...]:
     """The fewest limits that leave the fewest waiting points without one; of equals those with the most points."""
     least = min(row.latency_s for row in rows)
     waiting = [row for row in rows if row.latency_s > least * WAITS]
@@ -117,7 +117,7 @@ def explaining(rows: Sequence[MeasuredLoad]) -> tuple[Cap, ...]:
     return min(sets, key=cost)
 
 
-def _candidate(rows: Sequence[MeasuredLoad], cap: Cap) -> Cap | None:
+def _candidate(rows: Sequence[ClosedPoint], cap: Cap) -> Cap | None:
     """A cap at the most that a point reaches, if loads that differ reach it; a joint one if different mixes do."""
     key = cap.quantity, cap.kind
     for value in sorted((row.rates[key] for row in rows if row.rates[key]), reverse=True):
@@ -130,20 +130,20 @@ def _candidate(rows: Sequence[MeasuredLoad], cap: Cap) -> Cap | None:
     return None
 
 
-def _loads_differ(one: MeasuredLoad, other: MeasuredLoad) -> bool:
+def _loads_differ(one: ClosedPoint, other: ClosedPoint) -> bool:
     ratios = one.in_flight / other.in_flight, one.block_bytes / other.block_bytes
     return any(max(ratio, 1 / ratio) > OTHER for ratio in ratios)
 
 
-def _mixes_differ(one: MeasuredLoad, other: MeasuredLoad) -> bool:
+def _mixes_differ(one: ClosedPoint, other: ClosedPoint) -> bool:
     return abs(one.reads - other.reads) >= OTHER_MIX
 
 
-def _reaches(row: MeasuredLoad, cap: Cap) -> bool:
+def _reaches(row: ClosedPoint, cap: Cap) -> bool:
     return row.is_at(cap.quantity, cap.kind, cap.value)
 
 
-def _left_open(rows: Sequence[MeasuredLoad], found: Sequence[Cap], idle: Sequence[float]) -> Iterator[str]:
+def _left_open(rows: Sequence[ClosedPoint], found: Sequence[Cap], idle: Sequence[float]) -> Iterator[str]:
     blocks = [row.block_bytes for row in rows]
     quantities = {cap.quantity for cap in found}
     if len(quantities) == 2 and max(blocks) <= OTHER * min(blocks):

@@ -43,7 +43,7 @@ REQUESTED = "the requested rate"
 SERVERS = "the server's own speed"
 
 
-class Service(Struct):
+class ModelledTarget(Struct):
     """A target: a volume by its limits, with the machine and the mount that use it."""
 
     name: str
@@ -167,7 +167,7 @@ class LoadPart(msgspec.Struct):
         return sum(share * block_bytes_mean(one.blocks) for one, share in self.shares)
 
 
-def unloaded_ns(service: Service, disk: DiskPlan | None = None) -> int:
+def unloaded_ns(service: ModelledTarget, disk: DiskPlan | None = None) -> int:
     """The mean latency of an operation on an idle target; 0 where it is not known."""
     if disk:
         return disk.latency_ns
@@ -184,7 +184,7 @@ def depth_of(worker: Worker) -> int:
     return min(worker.depth, slots)
 
 
-def forward(group: Group, service: Service) -> Prediction:
+def forward(group: Group, service: ModelledTarget) -> Prediction:
     """The figures of workers that start together. A caller refuses those with ``unpredictable``.
 
     Rates are infinite where nothing that is known limits them.
@@ -259,7 +259,7 @@ def _per_second(rate: Rate, mean_bytes: float) -> float:
     return rate.count / (mean_bytes if rate.unit == "bytes" else 1) * SECOND_NS / rate.per_ns
 
 
-def _constraints(parts: Sequence[LoadPart], service: Service, latency: Mapping[int, float]) -> list[Constraint]:
+def _constraints(parts: Sequence[LoadPart], service: ModelledTarget, latency: Mapping[int, float]) -> list[Constraint]:
     """All limits of a load, those of single parts first."""
     found = []
     for number, part in enumerate(parts):
@@ -281,7 +281,7 @@ def _constraints(parts: Sequence[LoadPart], service: Service, latency: Mapping[i
     return found
 
 
-def _client_constraints(parts: Mapping[int, LoadPart], service: Service) -> Iterator[Constraint]:
+def _client_constraints(parts: Mapping[int, LoadPart], service: ModelledTarget) -> Iterator[Constraint]:
     """The network and the connections of a client: a mount is shared, workers of a user-space client have their own."""
     yield from _of_links(scope_links(service.name, service.limits, "client", 1), parts, service)
     mounted = {number: part for number, part in parts.items() if not isinstance(part.first.engine, NfsEngine)}
@@ -297,7 +297,7 @@ def _client_constraints(parts: Mapping[int, LoadPart], service: Service) -> Iter
 
 
 def _of_links(
-    links: Iterable[LinkLimit], parts: Mapping[int, LoadPart], service: Service, disk: DiskPlan | None = None
+    links: Iterable[LinkLimit], parts: Mapping[int, LoadPart], service: ModelledTarget, disk: DiskPlan | None = None
 ) -> Iterator[Constraint]:
     seconds = unloaded_ns(service, disk) / SECOND_NS
     for link in links:
@@ -319,13 +319,13 @@ def _of_links(
             yield _with_burst(Constraint(link.name, float(link.capacity), use, link.kind, told), service, disk)
 
 
-def _weight(link: LinkLimit, kind: str, service: Service) -> int:
+def _weight(link: LinkLimit, kind: str, service: ModelledTarget) -> int:
     """The bytes of a kind that count as one against a limit."""
     weights = [cap.reads_per_write for cap in service.limits.caps if cap.reads_per_write]
     return weights[0] if weights and kind == "read" and link.name == "volume's throughput" else 1
 
 
-def _with_burst(one: Constraint, service: Service, disk: DiskPlan | None) -> Constraint:
+def _with_burst(one: Constraint, service: ModelledTarget, disk: DiskPlan | None) -> Constraint:
     """The limit with its burst, if it is the one that has credits."""
     assert one.link is not None
     if disk is None:

@@ -198,7 +198,7 @@ class Sized(msgspec.Struct, frozen=True, kw_only=True):
     """The throughput."""
 
 
-class Step(Struct):
+class ThroughputStep(Struct):
     """The most that a figure can be from a size and a throughput on."""
 
     gib: Whole = 0
@@ -242,7 +242,7 @@ class Formula(Cited):
 
     base: Whole = 0
     terms: tuple[Term, ...] = ()
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ThroughputStep, ...] = ()
     """In the order of their sizes: the last one that holds counts."""
     at_least: Whole = 0
     at_most: Positive | None = None

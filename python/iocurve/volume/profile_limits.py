@@ -32,8 +32,8 @@ from iocurve.volume.profile import (
     QuotaBounds,
     Settable,
     Sized,
-    Step,
     Term,
+    ThroughputStep,
     load,
 )
 
@@ -308,7 +308,7 @@ def formula_text(figure: Formula) -> str:
     return text + (f", at most {figure.at_most:,}" if figure.at_most else "")
 
 
-def _step(step: Step) -> str:
+def _step(step: ThroughputStep) -> str:
     size = [f"{step.gib:,} GiB"] * (step.gib > 0) + [f"{step.mb_per_s:,} MB/s"] * (step.mb_per_s > 0)
     return f"{step.value:,}" + (f" from {' and '.join(size)}" if size else "")
 
