@@ -135,7 +135,7 @@ impl CallTemplate {
     }
 
     /// Appends the call, record mark first.
-    pub fn append(&self, out: &mut Vec<u8>, xid: u32, procedure: nfsproc3, arguments: &impl Encode) {
+    pub fn append(&self, out: &mut Vec<u8>, xid: u32, procedure: nfsproc3, arguments: &(impl Encode + ?Sized)) {
         let start = out.len();
         out.extend_from_slice(&self.head);
         put(out, start + RECORD_MARK_BYTES, xid);

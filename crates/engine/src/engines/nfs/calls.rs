@@ -3,24 +3,21 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::names::Cursor;
-use super::protocol::Protocol;
+use super::names::{Cursor, Details, Listed, ListedPage, NamedCall, Procedure};
+use super::protocol::{Found, MORE_THAN_REQUESTED, Protocol};
 use super::transport::rpc::Rpc;
 use super::transport::socket::Socket;
 use crate::error::EngineError;
-use crate::plan::{Durability, NfsMount};
+use crate::plan::NfsMount;
 use crate::tree::EntryKind;
 
 /// Permissions of new files.
 pub(super) const FILE_MODE: u32 = 0o644;
 /// Permissions of new directories.
 pub(super) const DIRECTORY_MODE: u32 = 0o755;
-/// Bytes of one list of names.
-pub(super) const NAMES_BYTES: u32 = 32 << 10;
-/// Bytes of one list with handles and attributes.
-pub(super) const LIST_BYTES: u32 = 256 << 10;
 /// Servers with a lower limit of READ or WRITE are refused.
 const CALL_BYTES_MIN: u32 = 512;
+const NO_HANDLE: &str = "it has no handle of the object";
 
 /// The server's answer to a call, a value or a status of the version; or an error that ends the worker.
 pub(super) type Answer<T> = Result<Result<T, u32>, EngineError>;
@@ -77,10 +74,12 @@ pub(super) struct Entry<'n, H> {
 }
 
 /// A file, a directory or something else that a name leads to.
+#[derive(Debug, Clone)]
 pub(super) struct Node<H> {
     pub handle: H,
     pub kind: EntryKind,
     pub bytes: u64,
+    pub facts: Option<FileFacts>,
 }
 
 /// Facts about a file, by which it is known again.
@@ -98,33 +97,14 @@ pub struct FileFacts {
     pub owner: String,
 }
 
-/// One reply with entries of a directory, itself and its parent among them.
-pub(super) struct Page<T> {
-    pub entries: Vec<T>,
-    /// Position behind the last entry of the reply; `None` if it has none.
-    pub last: Option<Cursor>,
-    /// The directory ends here.
-    pub is_end: bool,
-}
-
-/// An entry of a directory.
-pub(super) struct Listed<H> {
-    pub name: String,
-    /// `None` if the server left something out.
-    pub node: Option<Node<H>>,
-}
-
 /// A version of NFS whose exports can be mounted.
 pub(super) trait Mountable: Protocol {
     /// Makes the calls that stand outside a load.
     type Calls<'a>: Calls<'a, Self>;
 }
 
-/// The calls of a version to one export, each of which waits for its reply.
+/// The calls of a version to one export, each of which waits for its reply. They are those of a load ([`NamedCall`]).
 pub(super) trait Calls<'a, P: Protocol>: Sized {
-    /// An open file.
-    type Open;
-
     /// Connects to the server, and finds the root of the export and the limits of calls.
     fn mount(mount: &NfsMount, stop: &'a AtomicBool) -> Result<Self, EngineError>;
 
@@ -140,40 +120,85 @@ pub(super) trait Calls<'a, P: Protocol>: Sized {
     /// The last call was sent more than once: the server may have executed it before a restart.
     fn was_repeated(&self) -> bool;
 
-    fn look_up(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<P::Handle>;
+    /// Makes a call and waits for its reply. `data` is what it writes; what it reads is appended to `read`.
+    fn make(&mut self, call: &NamedCall<P::Handle>, data: &[u8], read: &mut Vec<u8>) -> Answer<Found<P>>;
 
-    /// Looks a name up, with kind and length.
-    fn find(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<Node<P::Handle>>;
-
-    /// Looks a name up, with the facts by which a file is known again.
-    fn facts(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<FileFacts>;
-
-    /// Lists names of a directory. Names that are not UTF-8 are left out.
-    fn list_names(&mut self, directory: &P::Handle, from: Cursor) -> Answer<Page<String>>;
-
-    fn list(&mut self, directory: &P::Handle, from: Cursor) -> Answer<Page<Listed<P::Handle>>>;
-
-    /// Creates an empty file, which must not exist; returns its handle if the server tells it.
-    fn create(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<Option<P::Handle>>;
-
-    /// A file for single READs and WRITEs, of whose use the server keeps no state.
-    fn stateless(handle: P::Handle) -> Self::Open;
-
-    fn set_size(&mut self, object: &P::Handle, bytes: u64) -> Answer<()>;
-
-    fn remove_file(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<()>;
-
-    /// Makes a directory; returns its handle if the server tells it.
-    fn make_directory(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<Option<P::Handle>>;
-
-    fn remove_directory(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<()>;
-
-    /// Reads into a buffer; returns the bytes read, and whether they reach the end of the file.
-    fn read(&mut self, open: &mut Self::Open, offset: u64, into: &mut [u8]) -> Answer<(u32, bool)>;
-
-    /// Writes a buffer; returns the bytes written.
-    fn write(&mut self, open: &mut Self::Open, offset: u64, data: &[u8], durability: Durability) -> Answer<u32>;
+    /// Closes a file that a call has opened.
+    fn close(&mut self, found: &Found<P>) -> Answer<()>;
 
     /// Takes up files for a load: its protocol, and `nconnect` connections on which no call is in flight.
     fn start(self, mount: &NfsMount, files: &[(String, P::Handle)]) -> Result<(P, Vec<Socket>), EngineError>;
+
+    /// Makes a call that moves no data.
+    fn ask(&mut self, call: &NamedCall<P::Handle>) -> Answer<Found<P>> {
+        self.make(call, &[], &mut Vec::new())
+    }
+
+    /// Makes a call on a name.
+    fn on_name(&mut self, procedure: Procedure, entry: &Entry<'_, P::Handle>) -> Answer<Found<P>> {
+        let (directory, name) = (entry.directory.clone(), entry.name.as_bytes().to_vec());
+        self.ask(&NamedCall { procedure, directory, name, ..NamedCall::default() })
+    }
+
+    fn look_up(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<P::Handle> {
+        let found = granted!(self.on_name(Procedure::LookUp, entry));
+        found.handle.map(Ok).ok_or_else(|| self.rpc().invalid(&NO_HANDLE))
+    }
+
+    /// Looks a name up, with kind, length and facts.
+    fn find(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<Node<P::Handle>> {
+        let Found::<P> { handle, details, .. } = granted!(self.on_name(Procedure::Find, entry));
+        let handle = handle.ok_or_else(|| self.rpc().invalid(&NO_HANDLE))?;
+        let details = match details {
+            None => granted!(self.on_name(Procedure::Find, &Entry { directory: &handle, name: "" })).details,
+            details => details,
+        };
+        match details.map(|details| *details) {
+            Some(Details::Object { kind, bytes, facts }) => Ok(Ok(Node { handle, kind, bytes, facts })),
+            _ => Err(self.rpc().invalid(&"it lacks type and size of a file")),
+        }
+    }
+
+    /// One reply with entries of a directory, itself and its parent among them: names, or with kind and length.
+    fn page(
+        &mut self,
+        procedure: Procedure,
+        directory: &P::Handle,
+        cursor: Cursor,
+    ) -> Answer<(ListedPage, Vec<Listed<P::Handle>>)> {
+        let directory = directory.clone();
+        let found = granted!(self.ask(&NamedCall { procedure, directory, cursor, ..NamedCall::default() }));
+        match (found.listed, found.details.map(|details| *details)) {
+            (Some(page), Some(Details::Entries(entries))) => Ok(Ok((page, entries))),
+            _ => Err(self.rpc().invalid(&"it lacks the result of a READDIR")),
+        }
+    }
+
+    /// Creates an empty file, which must not exist; returns its handle if the server tells it.
+    fn create(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<Option<P::Handle>> {
+        let created = granted!(self.on_name(Procedure::CreateNew, entry));
+        granted!(self.close(&created));
+        Ok(Ok(created.handle))
+    }
+
+    fn set_size(&mut self, object: &P::Handle, size: u64) -> Answer<()> {
+        let (procedure, directory) = (Procedure::SetSize, object.clone());
+        granted!(self.ask(&NamedCall { procedure, directory, size, ..NamedCall::default() }));
+        Ok(Ok(()))
+    }
+
+    /// Reads up to `length` bytes from the start of a file.
+    fn read(&mut self, file: &P::Handle, length: u32) -> Answer<Vec<u8>> {
+        let (procedure, directory, mut read) = (Procedure::ReadWhole, file.clone(), Vec::new());
+        granted!(self.make(&NamedCall { procedure, directory, length, ..NamedCall::default() }, &[], &mut read));
+        if read.len() > length as usize { Err(self.rpc().invalid(&MORE_THAN_REQUESTED)) } else { Ok(Ok(read)) }
+    }
+
+    /// Writes the start of a file, to stable storage; returns the bytes written.
+    fn write(&mut self, file: &P::Handle, data: &[u8]) -> Answer<usize> {
+        let (procedure, directory, length) = (Procedure::WriteWhole, file.clone(), data.len() as u32);
+        let call = NamedCall { procedure, directory, length, ..NamedCall::default() };
+        let written = granted!(self.make(&call, data, &mut Vec::new()));
+        Ok(Ok(written.moved.len()))
+    }
 }

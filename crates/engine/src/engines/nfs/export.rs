@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
 
-use super::calls::{Answer, CallLimits, Calls, Entry, Mountable, Node, Page};
-use super::names::Cursor;
+use super::calls::{CallLimits, Calls, Entry, Mountable, Node};
+use super::names::{Cursor, Listed, Procedure};
 use super::status::{EXIST, ISDIR, NOENT, NOTEMPTY, refused};
 use super::transport::socket::{Route, Socket};
 use crate::error::EngineError;
@@ -46,7 +46,7 @@ impl<'a, P: Mountable> Export<'a, P> {
     /// Looks a regular file up, with its size; `None` if it does not exist.
     pub(super) fn find(&mut self, path: &str) -> Result<Option<(P::Handle, u64)>, EngineError> {
         let (directory, name) = self.directory_of(path)?;
-        let Some(Node { handle, kind, bytes }) = self.look_up(&directory, name, path)? else { return Ok(None) };
+        let Some(Node { handle, kind, bytes, .. }) = self.look_up(&directory, name, path)? else { return Ok(None) };
         if kind != EntryKind::File {
             return Err(EngineError::Target(format!("{path} on {} is not a regular file", self.server())));
         }
@@ -83,7 +83,7 @@ impl<'a, P: Mountable> Export<'a, P> {
             Some(_) => return Err(EngineError::Target(format!("{path} on {} is not a directory", self.server()))),
             None => {}
         }
-        match self.calls.make_directory(&Entry { directory: &directory, name })? {
+        match self.calls.on_name(Procedure::Mkdir, &Entry { directory: &directory, name })? {
             // The server executed the call before it restarted, and lost the answer.
             Err(EXIST) if self.calls.was_repeated() => Ok(true),
             made => made.map(|_| true).map_err(|status| refused::<P>("create", path, status)),
@@ -115,12 +115,12 @@ impl<'a, P: Mountable> Export<'a, P> {
         }
         let (directory, name) = self.directory_of(path)?;
         let entry = Entry { directory: &directory, name };
-        let removed = match self.calls.remove_file(&entry)? {
-            Err(ISDIR) => self.calls.remove_directory(&entry)?,
+        let removed = match self.calls.on_name(Procedure::Remove, &entry)? {
+            Err(ISDIR) => self.calls.on_name(Procedure::Rmdir, &entry)?,
             removed => removed,
         };
         match removed {
-            Ok(()) | Err(NOENT | NOTEMPTY) => Ok(()),
+            Ok(_) | Err(NOENT | NOTEMPTY) => Ok(()),
             Err(status) => Err(refused::<P>("remove", path, status)),
         }
     }
@@ -152,16 +152,18 @@ impl<'a, P: Mountable> Export<'a, P> {
         Ok((directory, name))
     }
 
-    /// All entries of a directory, which messages call `path`; `list` asks for one page.
-    pub(super) fn list_all<T>(
+    /// All entries of a directory, which messages call `path`; `procedure` lists one page.
+    pub(super) fn list_all(
         &mut self,
         path: &str,
-        list: impl Fn(&mut P::Calls<'a>, Cursor) -> Answer<Page<T>>,
-    ) -> Result<Vec<T>, EngineError> {
+        directory: &P::Handle,
+        procedure: Procedure,
+    ) -> Result<Vec<Listed<P::Handle>>, EngineError> {
         let (mut all, mut from, mut seen) = (Vec::new(), Cursor::default(), HashSet::new());
         loop {
-            let page = list(&mut self.calls, from)?.map_err(|status| refused::<P>("list", path, status))?;
-            all.extend(page.entries);
+            let page = self.calls.page(procedure, directory, from)?;
+            let (page, entries) = page.map_err(|status| refused::<P>("list", path, status))?;
+            all.extend(entries);
             if all.len() > DIRECTORY_ENTRIES_MAX {
                 return Err(EngineError::Target(format!(
                     "{path}: the server lists more than {DIRECTORY_ENTRIES_MAX} entries of one directory; use several directories"

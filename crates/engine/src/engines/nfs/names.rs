@@ -1,11 +1,16 @@
-//! Calls on names as part of a load: each is one call of its version, in flight with the others.
+//! Calls on names: each is one call of its version, in flight with the others of a load, or waited for (`calls`).
 
 use std::ops::Range;
+
+use super::calls::{FileFacts, Node};
+use crate::tree::EntryKind;
 
 /// Files up to this size are read or written whole by one call.
 pub(super) const WHOLE_BYTES_MAX: u32 = 32 << 10;
 /// Bytes of one list of entries.
 pub(super) const ENTRIES_BYTES: u32 = 32 << 10;
+/// Bytes of one list with handles and attributes, outside a load.
+pub(super) const LIST_BYTES: u32 = 256 << 10;
 
 /// Position in the list of a directory; the default is its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,6 +33,8 @@ pub(super) struct NamedCall<H> {
     pub file: u32,
     /// Bytes that are read or written, from the start of the file.
     pub length: u32,
+    /// The file's new length.
+    pub size: u64,
     /// The position at which a list of entries starts.
     pub cursor: Cursor,
 }
@@ -65,10 +72,20 @@ pub(super) enum Procedure {
     Readdirplus,
     /// Creates a file or empties the one that exists, without state of an open.
     CreateEmpty,
-    /// Reads a whole file: `NFSv4.1` opens and closes it in the same call.
+    /// Reads a whole file: `NFSv4.1` opens and closes it in the same call, if the call has a name.
     ReadWhole,
-    /// Writes a whole file to stable storage: `NFSv4.1` creates or empties, opens and closes it in the same call.
+    /// Writes a whole file to stable storage: `NFSv4.1` creates or empties, opens and closes it in the same call, if the call
+    /// has a name.
     WriteWhole,
+    /// Finds the handle of a name, and [`Details`] of the object; without a name, those alone.
+    Find,
+    /// Creates a file that must not exist.
+    CreateNew,
+    SetSize,
+    /// Lists names, each with [`Details`].
+    ListNames,
+    /// Lists entries with handles and attributes, as [`Details`].
+    List,
 }
 
 impl Procedure {
@@ -83,6 +100,9 @@ impl Procedure {
                 | Self::Readdir
                 | Self::Readdirplus
                 | Self::ReadWhole
+                | Self::Find
+                | Self::ListNames
+                | Self::List
         )
     }
 }
@@ -104,6 +124,23 @@ pub(super) struct Named<H, S> {
     pub listed: Option<ListedPage>,
     /// The status of a read or write in a call that has opened the file, which is still open.
     pub failed: Option<u32>,
+    /// What calls outside a load ask for.
+    pub details: Option<Box<Details<H>>>,
+}
+
+/// What only calls outside a load read of a reply.
+#[derive(Debug, Clone)]
+pub(super) enum Details<H> {
+    Object { kind: EntryKind, bytes: u64, facts: Option<FileFacts> },
+    Entries(Vec<Listed<H>>),
+}
+
+/// An entry of a directory.
+#[derive(Debug, Clone)]
+pub(super) struct Listed<H> {
+    pub name: Vec<u8>,
+    /// `None` if the server left something out.
+    pub node: Option<Node<H>>,
 }
 
 /// A page of a directory.

@@ -54,8 +54,17 @@ pub(super) trait Protocol: Debug + Sized + Send + 'static {
     /// Slots of the server's session, and calls made on them; `None` without sessions.
     fn slots(&self) -> Option<SlotCounts>;
 
-    /// Appends a call, record mark first; a WRITE ends where its payload begins.
-    fn append(&self, kind: CallKind, call: Arguments<Self::Sequence>, out: &mut Vec<u8>);
+    /// Appends a READ, record mark first.
+    fn append_read(&self, call: Arguments<Self::Sequence>, out: &mut Vec<u8>);
+
+    /// Appends a WRITE, record mark first, up to its payload.
+    fn append_write(&self, call: Arguments<Self::Sequence>, out: &mut Vec<u8>);
+
+    /// Appends a COMMIT of a whole file, record mark first.
+    fn append_commit(&self, call: Arguments<Self::Sequence>, out: &mut Vec<u8>);
+
+    /// Appends a call that only shows that this client is alive, record mark first.
+    fn append_renewal(&self, xid: u32, sequence: Self::Sequence, out: &mut Vec<u8>);
 
     /// Appends a call on a name, record mark first; `data` is what it writes.
     fn append_named(
@@ -110,13 +119,13 @@ pub(super) trait Protocol: Debug + Sized + Send + 'static {
     fn renewal_ns(&self) -> Nanos;
 
     /// Gives the session up, and returns what makes another: it waits for the server, so it runs on a separate thread
-    /// until `cancel` is set. Calls wait meanwhile.
+    /// until `cancel` is set. Calls wait meanwhile. `None` without sessions.
     fn recovery(
         &mut self,
         mount: &NfsMount,
         route: Route,
         server: &str,
-    ) -> impl FnOnce(&Arc<AtomicBool>) -> Result<Recovered<Self>, EngineError> + Send + 'static;
+    ) -> Option<impl FnOnce(&Arc<AtomicBool>) -> Result<Recovered<Self>, EngineError> + Send + 'static>;
 
     /// Gives back at the end what the server keeps for this client, by a connection on which no call is in flight.
     fn leave(&mut self, socket: Socket, route: Route, server: &str);
@@ -179,6 +188,9 @@ pub(super) enum Judgement {
 
 /// A reply to a WRITE that breaks RFC 1813 §3.3.7 and RFC 8881 §18.32.
 pub(super) const LESS_STABLE: &str = "a WRITE is less stable than requested, so its data may be lost";
+
+/// A reply with data that do not fit its call.
+pub(super) const MORE_THAN_REQUESTED: &str = "it has more data than requested";
 
 /// The stability that WRITEs ask for, in any version.
 pub(super) fn stability(durability: Durability) -> stable_how {

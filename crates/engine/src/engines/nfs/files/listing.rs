@@ -2,8 +2,9 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::super::calls::{Calls, Entry, Listed, Mountable, Node};
+use super::super::calls::{Calls, Entry, Mountable, Node};
 use super::super::export::Export;
+use super::super::names::{Listed, Procedure};
 use super::super::status::{EXIST, refused};
 use super::super::version::with_version;
 use crate::error::EngineError;
@@ -61,7 +62,7 @@ fn make<P: Mountable>(
     entry: &Entry<'_, P::Handle>,
     root: &str,
 ) -> Result<P::Handle, EngineError> {
-    match export.calls.make_directory(entry)? {
+    match export.calls.on_name(Procedure::Mkdir, entry)?.map(|made| made.handle) {
         Ok(Some(handle)) => Ok(handle),
         Ok(None) | Err(EXIST) => export.calls.look_up(entry)?.map_err(|status| refused::<P>("look up", root, status)),
         Err(status) => Err(refused::<P>("create", root, status)),
@@ -73,15 +74,16 @@ impl<P: Mountable> Lister for Export<'_, P> {
 
     fn entries(&mut self, directory: &P::Handle, below: &str) -> Result<Vec<DirectoryEntry<P::Handle>>, EngineError> {
         let mut entries = Vec::new();
-        for Listed { name, node } in self.list_all(below, |calls, from| calls.list(directory, from))? {
-            if name == "." || name == ".." {
+        for Listed { name, node } in self.list_all(below, directory, Procedure::List)? {
+            if name == b"." || name == b".." {
                 continue;
             }
+            let name = String::from_utf8_lossy(&name).into_owned();
             let node = match node {
                 Some(node) => Some(node),
                 None => self.look_up(directory, &name, below)?,
             };
-            entries.extend(node.map(|Node { handle, kind, bytes }| DirectoryEntry { name, kind, bytes, handle }));
+            entries.extend(node.map(|Node { handle, kind, bytes, .. }| DirectoryEntry { name, kind, bytes, handle }));
         }
         Ok(entries)
     }

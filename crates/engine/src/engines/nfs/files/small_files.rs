@@ -2,12 +2,13 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::super::calls::{Calls, Entry, FileFacts, Mountable};
+use super::super::calls::{Calls, FileFacts, Mountable};
 use super::super::export::Export;
-use super::super::status::{NOENT, refused};
+use super::super::names::Procedure;
+use super::super::status::refused;
 use super::super::version::with_version;
 use crate::error::EngineError;
-use crate::plan::{Durability, NfsMount};
+use crate::plan::NfsMount;
 
 /// An export, as a place for small files in its root.
 pub trait SmallFiles {
@@ -35,7 +36,8 @@ pub fn small_files<'a>(mount: &NfsMount, stop: &'a AtomicBool) -> Result<Box<dyn
 impl<P: Mountable> SmallFiles for Export<'_, P> {
     fn names(&mut self) -> Result<Vec<String>, EngineError> {
         let root = self.calls.root().clone();
-        self.list_all("the export", |calls, from| calls.list_names(&root, from))
+        let entries = self.list_all("the export", &root, Procedure::ListNames)?;
+        Ok(entries.into_iter().filter_map(|entry| String::from_utf8(entry.name).ok()).collect())
     }
 
     fn facts(&mut self, name: &str) -> Result<Option<FileFacts>, EngineError> {
@@ -43,26 +45,21 @@ impl<P: Mountable> SmallFiles for Export<'_, P> {
             return Ok(None);
         }
         let (directory, leaf) = self.directory_of(name)?;
-        match self.calls.facts(&Entry { directory: &directory, name: leaf })? {
-            Ok(facts) => Ok(Some(facts)),
-            Err(NOENT) => Ok(None),
-            Err(status) => Err(refused::<P>("look up", name, status)),
+        match self.look_up(&directory, leaf, name)?.map(|node| node.facts) {
+            Some(None) => Err(self.calls.rpc().invalid(&"it lacks attributes of a file")),
+            facts => Ok(facts.flatten()),
         }
     }
 
     fn read(&mut self, name: &str, bytes_max: u32) -> Result<Vec<u8>, EngineError> {
-        let mut file = P::Calls::stateless(self.existing(name)?);
-        let mut data = vec![0; bytes_max.min(self.limits().read) as usize];
-        let read = self.calls.read(&mut file, 0, &mut data)?;
-        let (bytes, _) = read.map_err(|status| refused::<P>("read", name, status))?;
-        data.truncate(bytes as usize);
-        Ok(data)
+        let file = self.existing(name)?;
+        let read = self.calls.read(&file, bytes_max.min(self.limits().read))?;
+        read.map_err(|status| refused::<P>("read", name, status))
     }
 
     fn write(&mut self, name: &str, data: &[u8], new: bool) -> Result<(), EngineError> {
         let file = if new { self.create(name)? } else { self.existing(name)? };
-        let written = self.calls.write(&mut P::Calls::stateless(file), 0, data, Durability::FileSync)?;
-        let bytes = written.map_err(|status| refused::<P>("write", name, status))? as usize;
+        let bytes = self.calls.write(&file, data)?.map_err(|status| refused::<P>("write", name, status))?;
         if bytes != data.len() {
             return Err(EngineError::Target(format!("{name}: the server wrote {bytes} of {} bytes", data.len())));
         }

@@ -18,9 +18,9 @@ use crate::plan::OperationKind;
 
 use super::super::calls::CallLimits;
 use super::super::names::{NamedCall, Procedure};
-use super::super::protocol::{Arguments, CallKind, Found, Judgement, Protocol};
+use super::super::protocol::{Arguments, CallKind, Found, Judgement, MORE_THAN_REQUESTED, Protocol};
 use super::super::status::errno;
-use super::super::transport::patience::JUKEBOX_DELAY_NS;
+use super::super::transport::patience::{GRACE_NS_MAX, JUKEBOX_DELAY_NS};
 use super::outgoing::Outgoing;
 
 /// READ payloads from this size up are received separately: straight into the slot's buffer, or dropped. Below it the
@@ -32,8 +32,6 @@ pub(in crate::engines::nfs) const CALLS_MAX: u64 = 1 << 20;
 const NO_SLOT: u32 = u32::MAX;
 /// Most repetitions of a call for which the server's state had to be restored.
 const RECOVERIES_MAX: u16 = 16;
-/// Longest grace period of a server.
-const GRACE_NS_MAX: Nanos = 300 * iocurve_meter::SECOND;
 /// Time from which a call waits that was in flight when the session was lost.
 const SINCE_RECOVERY: Nanos = Nanos::MAX;
 /// Most attempts of a write of which the server accepts no byte.
@@ -405,13 +403,19 @@ impl<P: Protocol> Flight<P> {
     pub(in crate::engines::nfs) fn write(&self, index: u32, outgoing: &mut Outgoing) {
         let call = &self.calls[index as usize];
         let Call { xid, sequence, file, offset, length, .. } = *call;
-        if call.kind == CallKind::Named {
-            let named = &self.named[index as usize];
-            let data = if named.procedure == Procedure::WriteWhole { self.data(call.slot, named.length) } else { &[] };
-            return outgoing.call(|heads| self.protocol.append_named(named, data, xid, sequence, heads));
-        }
-        outgoing
-            .call(|heads| self.protocol.append(call.kind, Arguments { xid, sequence, file, offset, length }, heads));
+        let arguments = Arguments { xid, sequence, file, offset, length };
+        outgoing.call(|heads| match call.kind {
+            CallKind::Read => self.protocol.append_read(arguments, heads),
+            CallKind::Write => self.protocol.append_write(arguments, heads),
+            CallKind::Commit => self.protocol.append_commit(arguments, heads),
+            CallKind::Renewal => self.protocol.append_renewal(xid, sequence, heads),
+            CallKind::Named => {
+                let named = &self.named[index as usize];
+                let writes = named.procedure == Procedure::WriteWhole;
+                let data = if writes { self.data(call.slot, named.length) } else { &[] };
+                self.protocol.append_named(named, data, xid, sequence, heads);
+            }
+        });
         if call.kind == CallKind::Write {
             outgoing.payload(call.slot, call.at, length, padding(length));
         }
@@ -555,7 +559,7 @@ impl<P: Protocol> Flight<P> {
                 if procedure == Procedure::ReadWhole {
                     let data = &results[found.moved.clone()];
                     if data.len() > length as usize {
-                        return Err(Unparsed::Malformed("it has more data than requested"));
+                        return Err(Unparsed::Malformed(MORE_THAN_REQUESTED));
                     }
                     let slot = self.calls[index as usize].slot;
                     assert!(data.len() <= self.slots.stride());

@@ -10,7 +10,7 @@ use iocurve_wire::client_fast::{ReadResult, Reply, Unparsed, Verdict};
 use iocurve_wire::record::{Progress, Reassembler};
 
 use super::super::names::{ENTRIES_BYTES, WHOLE_BYTES_MAX};
-use super::super::protocol::{CallKind, Passed, Protocol};
+use super::super::protocol::{CallKind, MORE_THAN_REQUESTED, Passed, Protocol};
 use super::super::transport::socket::{DONTWAIT, Socket, not_now};
 use super::flight::{Flight, LARGE_BYTES};
 use crate::engines::request::Completion;
@@ -308,7 +308,7 @@ fn answer<P: Protocol>(
         let result = P::read(reply, at)?;
         if result.status == 0 {
             if result.count > flight.asked(call) {
-                return Err(Unparsed::Malformed("it has more data than requested"));
+                return Err(Unparsed::Malformed(MORE_THAN_REQUESTED));
             }
             return Ok(Answer::Payload { call, result });
         }
@@ -350,7 +350,7 @@ fn executed<P: Protocol>(
         }
         CallKind::Commit => flight.commit_done(call, P::commit(reply, at)?, done),
         CallKind::Named => flight.named_done(call, reply.results(at), done)?,
-        CallKind::Renewal => return Err(Unparsed::Malformed("it has a result of no operation")),
+        CallKind::Renewal => flight.renewed(call, done),
     }
     Ok(())
 }

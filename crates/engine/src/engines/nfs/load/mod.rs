@@ -344,9 +344,12 @@ impl<P: Protocol> NfsEngine<P> {
     /// Makes a new session on a separate thread, so that the loop goes on; calls wait meanwhile.
     #[cold]
     fn recover(&mut self, now: Nanos) -> Result<(), EngineError> {
-        self.connections.iter_mut().for_each(Connection::suspend);
         self.flight.suspend();
-        let recovery = self.flight.protocol.recovery(&self.mount, self.route.clone(), &self.server);
+        let Some(recovery) = self.flight.protocol.recovery(&self.mount, self.route.clone(), &self.server) else {
+            self.flight.state_lost = None;
+            return Ok(());
+        };
+        self.connections.iter_mut().for_each(Connection::suspend);
         let (sender, receiver) = mpsc::channel();
         let cancel = Arc::clone(&self.cancel);
         // If the loop no longer waits for the session, the session's lease ends it.

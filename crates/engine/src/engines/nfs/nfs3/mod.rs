@@ -11,18 +11,16 @@ use iocurve_wire::client_fast::{
     CallTemplate, CommitResult, CommitTemplate, READ_REPLY_HEAD_BYTES, ReadResult, ReadTemplate, Reply, Unparsed,
     WriteResult, WriteTemplate,
 };
-use iocurve_wire::nfs3::{nfs_fh3, nfsstat3};
+use iocurve_wire::nfs3::{nfs_fh3, nfsproc3, nfsstat3};
 
 use super::calls::Mountable;
 use super::names::{NamedCall, Procedure};
-use super::protocol::{Arguments, CallKind, Found, Judgement, Passed, Protocol, Recovered, SlotCounts, stability};
+use super::protocol::{Arguments, Found, Judgement, Passed, Protocol, Recovered, SlotCounts, stability};
 use super::transport::socket::{Route, Socket};
 use crate::error::EngineError;
 use crate::plan::{Durability, NfsMount};
 
 use self::calls::Nfs3Calls;
-
-const STATELESS: &str = "a server of NFSv3 keeps no state";
 
 /// Calls of `NFSv3` on the files of a load.
 #[derive(Debug)]
@@ -94,20 +92,25 @@ impl Protocol for Nfs3 {
     }
 
     #[inline]
-    fn append(&self, kind: CallKind, call: Arguments<()>, out: &mut Vec<u8>) {
-        let Arguments { xid, file, offset, length, .. } = call;
-        let file = &self.files[file as usize];
-        match kind {
-            CallKind::Read => file.read.append(out, xid, offset, length),
-            CallKind::Write => file.write.append(out, xid, offset, length),
-            CallKind::Commit => file.commit.append(out, xid, offset, length),
-            CallKind::Renewal => unreachable!("{STATELESS}"),
-            CallKind::Named => unreachable!("has no template of a file"),
-        }
+    fn append_read(&self, call: Arguments<()>, out: &mut Vec<u8>) {
+        self.files[call.file as usize].read.append(out, call.xid, call.offset, call.length);
+    }
+
+    #[inline]
+    fn append_write(&self, call: Arguments<()>, out: &mut Vec<u8>) {
+        self.files[call.file as usize].write.append(out, call.xid, call.offset, call.length);
+    }
+
+    fn append_commit(&self, call: Arguments<()>, out: &mut Vec<u8>) {
+        self.files[call.file as usize].commit.append(out, call.xid, call.offset, call.length);
+    }
+
+    fn append_renewal(&self, xid: u32, (): (), out: &mut Vec<u8>) {
+        self.others.append(out, xid, nfsproc3::NFSPROC3_NULL, &());
     }
 
     fn append_named(&self, call: &NamedCall<nfs_fh3>, data: &[u8], xid: u32, (): (), out: &mut Vec<u8>) {
-        names::append(&self.others, call, data, xid, out);
+        names::with_arguments(call, data, |procedure, arguments| self.others.append(out, xid, procedure, arguments));
     }
 
     fn pass_named(&self, _reply: &Reply<'_>, result_at: usize, (): ()) -> Result<Passed, Unparsed> {
@@ -156,7 +159,7 @@ impl Protocol for Nfs3 {
     }
 
     fn counted(_status: u32) -> bool {
-        unreachable!("{STATELESS}")
+        false
     }
 
     fn judge(status: u32) -> Judgement {
@@ -176,8 +179,8 @@ impl Protocol for Nfs3 {
         _mount: &NfsMount,
         _route: Route,
         _server: &str,
-    ) -> impl FnOnce(&Arc<AtomicBool>) -> Result<Recovered<Self>, EngineError> + Send + 'static {
-        |_| unreachable!("{STATELESS}")
+    ) -> Option<impl FnOnce(&Arc<AtomicBool>) -> Result<Recovered<Self>, EngineError> + Send + 'static> {
+        None::<fn(&Arc<AtomicBool>) -> Result<Recovered<Self>, EngineError>>
     }
 
     fn leave(&mut self, _socket: Socket, _route: Route, _server: &str) {}

@@ -1,96 +1,103 @@
 //! Calls of `NFSv3` on names, in a load.
 
-use iocurve_wire::client_fast::{CallTemplate, Unparsed};
+use iocurve_wire::client_fast::Unparsed;
 use iocurve_wire::nfs3::{
     ACCESS3args, ACCESS3res, CREATE3args, CREATE3res, Failed, GETATTR3args, GETATTR3res, LINK3args, LINK3res,
     LOOKUP3args, LOOKUP3res, MKDIR3args, MKDIR3res, READ3args, READ3res, READDIR3args, READDIR3res, READDIRPLUS3args,
     READDIRPLUS3res, READLINK3args, READLINK3res, REMOVE3args, REMOVE3res, RENAME3args, RENAME3res, RMDIR3args,
     RMDIR3res, SETATTR3args, SETATTR3res, SYMLINK3args, SYMLINK3res, WRITE3args, WRITE3res, access, createhow3,
-    diropargs3, nfs_fh3, nfsproc3, sattr3, set_time, stable_how, symlinkdata3,
+    diropargs3, entry3, entryplus3, fattr3, ftype3, nfs_fh3, nfsproc3, sattr3, set_time, stable_how, symlinkdata3,
 };
-use iocurve_wire::xdr::{Decode, Encode, from_bytes};
+use iocurve_wire::xdr::{Decode, Encode, Reader};
 
-use super::super::calls::{DIRECTORY_MODE, FILE_MODE};
-use super::super::names::{Cursor, ENTRIES_BYTES, ListedPage, NamedCall, Procedure};
+use super::super::calls::{DIRECTORY_MODE, FILE_MODE, FileFacts, Node};
+use super::super::names::{Cursor, Details, ENTRIES_BYTES, LIST_BYTES, Listed, ListedPage, NamedCall, Procedure};
 use super::super::protocol::{Found, LESS_STABLE};
 use super::Nfs3;
+use crate::tree::EntryKind;
 
-/// Appends a call, record mark first. Opening a file is to find its handle.
-pub(super) fn append(template: &CallTemplate, call: &NamedCall<nfs_fh3>, data: &[u8], xid: u32, out: &mut Vec<u8>) {
-    let mut append = |procedure, arguments: &dyn Arguments| arguments.append(template, out, xid, procedure);
+/// Attributes of a new file.
+const CREATED: sattr3 = sattr3 {
+    mode: Some(FILE_MODE),
+    uid: None,
+    gid: None,
+    size: None,
+    atime: set_time::DONT_CHANGE(()),
+    mtime: set_time::DONT_CHANGE(()),
+};
+
+/// Gives the procedure of a call and its arguments to `make`. Opening a file is to find its handle.
+pub(super) fn with_arguments<R>(
+    call: &NamedCall<nfs_fh3>,
+    data: &[u8],
+    make: impl FnOnce(nfsproc3, &dyn Encode) -> R,
+) -> R {
     let entry = diropargs3 { dir: call.directory, name: &call.name };
     let object = call.directory;
+    let create = |how| CREATE3args { r#where: diropargs3 { dir: call.directory, name: &call.name }, how };
+    let set = |new_attributes| SETATTR3args { object, new_attributes, guard: None };
     match call.procedure {
-        Procedure::Getattr if call.name.is_empty() => {
-            append(nfsproc3::NFSPROC3_GETATTR, &GETATTR3args { object });
+        Procedure::Getattr | Procedure::Find if call.name.is_empty() => {
+            make(nfsproc3::NFSPROC3_GETATTR, &GETATTR3args { object })
         }
-        Procedure::LookUp | Procedure::Open | Procedure::OpenToRead | Procedure::Getattr | Procedure::Close => {
-            append(nfsproc3::NFSPROC3_LOOKUP, &LOOKUP3args { what: entry });
-        }
-        Procedure::Create => {
-            let how = createhow3::UNCHECKED(sattr3 { mode: Some(FILE_MODE), ..sattr3::default() });
-            append(nfsproc3::NFSPROC3_CREATE, &CREATE3args { r#where: entry, how });
-        }
+        Procedure::LookUp
+        | Procedure::Find
+        | Procedure::Open
+        | Procedure::OpenToRead
+        | Procedure::Getattr
+        | Procedure::Close => make(nfsproc3::NFSPROC3_LOOKUP, &LOOKUP3args { what: entry }),
+        Procedure::Create => make(nfsproc3::NFSPROC3_CREATE, &create(createhow3::UNCHECKED(CREATED))),
+        Procedure::CreateNew => make(nfsproc3::NFSPROC3_CREATE, &create(createhow3::GUARDED(CREATED))),
         Procedure::CreateEmpty => {
-            let how = createhow3::UNCHECKED(sattr3 { mode: Some(FILE_MODE), size: Some(0), ..sattr3::default() });
-            append(nfsproc3::NFSPROC3_CREATE, &CREATE3args { r#where: entry, how });
+            let how = createhow3::UNCHECKED(sattr3 { size: Some(0), ..CREATED });
+            make(nfsproc3::NFSPROC3_CREATE, &create(how))
         }
         Procedure::ReadWhole => {
-            append(nfsproc3::NFSPROC3_READ, &READ3args { file: object, offset: 0, count: call.length });
+            make(nfsproc3::NFSPROC3_READ, &READ3args { file: object, offset: 0, count: call.length })
         }
         Procedure::WriteWhole => {
             let (count, stable) = (call.length, stable_how::FILE_SYNC);
-            append(nfsproc3::NFSPROC3_WRITE, &WRITE3args { file: object, offset: 0, count, stable, data });
+            make(nfsproc3::NFSPROC3_WRITE, &WRITE3args { file: object, offset: 0, count, stable, data })
         }
         Procedure::Link => {
             let link = diropargs3 { dir: call.new_directory, name: &call.new_name };
-            append(nfsproc3::NFSPROC3_LINK, &LINK3args { file: object, link });
+            make(nfsproc3::NFSPROC3_LINK, &LINK3args { file: object, link })
         }
         Procedure::Symlink => {
             let symlink = symlinkdata3 { symlink_attributes: sattr3::default(), symlink_data: &call.new_name };
-            append(nfsproc3::NFSPROC3_SYMLINK, &SYMLINK3args { r#where: entry, symlink });
+            make(nfsproc3::NFSPROC3_SYMLINK, &SYMLINK3args { r#where: entry, symlink })
         }
-        Procedure::Readlink => append(nfsproc3::NFSPROC3_READLINK, &READLINK3args { symlink: object }),
-        Procedure::Readdir => {
+        Procedure::Readlink => make(nfsproc3::NFSPROC3_READLINK, &READLINK3args { symlink: object }),
+        Procedure::Readdir | Procedure::ListNames => {
             let Cursor { cookie, verifier: cookieverf } = call.cursor;
             let list = READDIR3args { dir: object, cookie, cookieverf, count: ENTRIES_BYTES };
-            append(nfsproc3::NFSPROC3_READDIR, &list);
+            make(nfsproc3::NFSPROC3_READDIR, &list)
         }
-        Procedure::Readdirplus => {
+        Procedure::Readdirplus | Procedure::List => {
             let Cursor { cookie, verifier: cookieverf } = call.cursor;
-            let (dircount, maxcount) = (ENTRIES_BYTES, ENTRIES_BYTES);
+            let maxcount = if call.procedure == Procedure::List { LIST_BYTES } else { ENTRIES_BYTES };
+            let dircount = ENTRIES_BYTES;
             let list = READDIRPLUS3args { dir: object, cookie, cookieverf, dircount, maxcount };
-            append(nfsproc3::NFSPROC3_READDIRPLUS, &list);
+            make(nfsproc3::NFSPROC3_READDIRPLUS, &list)
         }
         Procedure::Setattr => {
             let now = set_time::SET_TO_SERVER_TIME(());
-            let new_attributes = sattr3 { atime: now, mtime: now, ..sattr3::default() };
-            append(nfsproc3::NFSPROC3_SETATTR, &SETATTR3args { object, new_attributes, guard: None });
+            make(nfsproc3::NFSPROC3_SETATTR, &set(sattr3 { atime: now, mtime: now, ..sattr3::default() }))
         }
-        Procedure::Access => {
-            append(nfsproc3::NFSPROC3_ACCESS, &ACCESS3args { object, access: access::ACCESS3_READ });
+        Procedure::SetSize => {
+            make(nfsproc3::NFSPROC3_SETATTR, &set(sattr3 { size: Some(call.size), ..sattr3::default() }))
         }
-        Procedure::Remove => append(nfsproc3::NFSPROC3_REMOVE, &REMOVE3args { object: entry }),
-        Procedure::Rmdir => append(nfsproc3::NFSPROC3_RMDIR, &RMDIR3args { object: entry }),
+        Procedure::Access => make(nfsproc3::NFSPROC3_ACCESS, &ACCESS3args { object, access: access::ACCESS3_READ }),
+        Procedure::Remove => make(nfsproc3::NFSPROC3_REMOVE, &REMOVE3args { object: entry }),
+        Procedure::Rmdir => make(nfsproc3::NFSPROC3_RMDIR, &RMDIR3args { object: entry }),
         Procedure::Mkdir => {
             let attributes = sattr3 { mode: Some(DIRECTORY_MODE), ..sattr3::default() };
-            append(nfsproc3::NFSPROC3_MKDIR, &MKDIR3args { r#where: entry, attributes });
+            make(nfsproc3::NFSPROC3_MKDIR, &MKDIR3args { r#where: entry, attributes })
         }
         Procedure::Rename => {
             let to = diropargs3 { dir: call.new_directory, name: &call.new_name };
-            append(nfsproc3::NFSPROC3_RENAME, &RENAME3args { from: entry, to });
+            make(nfsproc3::NFSPROC3_RENAME, &RENAME3args { from: entry, to })
         }
-    }
-}
-
-/// Arguments of any procedure.
-trait Arguments {
-    fn append(&self, template: &CallTemplate, out: &mut Vec<u8>, xid: u32, procedure: nfsproc3);
-}
-
-impl<T: Encode> Arguments for T {
-    fn append(&self, template: &CallTemplate, out: &mut Vec<u8>, xid: u32, procedure: nfsproc3) {
-        template.append(out, xid, procedure, self);
     }
 }
 
@@ -98,11 +105,20 @@ impl<T: Encode> Arguments for T {
 pub(super) fn parse(procedure: Procedure, results: &[u8]) -> Result<Result<Found<Nfs3>, u32>, Unparsed> {
     let handle = |handle| Found::<Nfs3> { handle, ..Found::<Nfs3>::default() };
     match procedure {
-        // GETATTR and LOOKUP differ in their lengths: attributes without a handle before them.
-        Procedure::Getattr if results.len() == GETATTR_BYTES => {
+        // GETATTR and LOOKUP differ in their lengths: attributes without a handle before them, or a status alone.
+        Procedure::Getattr | Procedure::Find if matches!(results.len(), GETATTR_BYTES | STATUS_BYTES) => {
             let got: GETATTR3res = parsed(results)?;
-            Ok(value(got, |got| Found::<Nfs3> { size: Some(got.obj_attributes.size), ..Found::<Nfs3>::default() }))
+            Ok(value(got, |got| Found::<Nfs3> {
+                size: Some(got.obj_attributes.size),
+                details: (procedure == Procedure::Find).then(|| object(&got.obj_attributes)),
+                ..Found::<Nfs3>::default()
+            }))
         }
+        Procedure::Find => Ok(value(parsed::<LOOKUP3res>(results)?, |found| Found::<Nfs3> {
+            handle: Some(found.object),
+            details: found.obj_attributes.as_ref().map(object),
+            ..Found::<Nfs3>::default()
+        })),
         Procedure::LookUp | Procedure::Open | Procedure::OpenToRead | Procedure::Getattr | Procedure::Close => {
             let found: LOOKUP3res = parsed(results)?;
             Ok(value(found, |found| Found::<Nfs3> {
@@ -111,7 +127,7 @@ pub(super) fn parse(procedure: Procedure, results: &[u8]) -> Result<Result<Found
                 ..Found::<Nfs3>::default()
             }))
         }
-        Procedure::Create | Procedure::CreateEmpty => {
+        Procedure::Create | Procedure::CreateEmpty | Procedure::CreateNew => {
             Ok(value(parsed::<CREATE3res>(results)?, |created| handle(created.obj)))
         }
         Procedure::ReadWhole => Ok(value(parsed::<READ3res<'_>>(results)?, |read| {
@@ -128,17 +144,20 @@ pub(super) fn parse(procedure: Procedure, results: &[u8]) -> Result<Result<Found
         Procedure::Link => Ok(value(parsed::<LINK3res>(results)?, |_| handle(None))),
         Procedure::Symlink => Ok(value(parsed::<SYMLINK3res>(results)?, |_| handle(None))),
         Procedure::Readlink => Ok(value(parsed::<READLINK3res<'_>>(results)?, |_| handle(None))),
-        Procedure::Readdir => Ok(value(parsed::<READDIR3res<'_>>(results)?, |list| {
-            let entries = list.reply.entries.0.iter().map(|entry| (entry.name, entry.cookie));
-            let listed = Some(ListedPage::of(entries, list.cookieverf, list.reply.eof));
-            Found::<Nfs3> { listed, ..Found::<Nfs3>::default() }
+        Procedure::Readdir | Procedure::ListNames => Ok(value(parsed::<READDIR3res<'_>>(results)?, |list| {
+            let entries = &list.reply.entries.0;
+            let page =
+                ListedPage::of(entries.iter().map(|entry| (entry.name, entry.cookie)), list.cookieverf, list.reply.eof);
+            let named = |entry: &entry3<'_>| Listed { name: entry.name.to_vec(), node: None };
+            listing(page, (procedure == Procedure::ListNames).then(|| entries.iter().map(named).collect()))
         })),
-        Procedure::Readdirplus => Ok(value(parsed::<READDIRPLUS3res<'_>>(results)?, |list| {
-            let entries = list.reply.entries.0.iter().map(|entry| (entry.name, entry.cookie));
-            let listed = Some(ListedPage::of(entries, list.cookieverf, list.reply.eof));
-            Found::<Nfs3> { listed, ..Found::<Nfs3>::default() }
+        Procedure::Readdirplus | Procedure::List => Ok(value(parsed::<READDIRPLUS3res<'_>>(results)?, |list| {
+            let entries = &list.reply.entries.0;
+            let page =
+                ListedPage::of(entries.iter().map(|entry| (entry.name, entry.cookie)), list.cookieverf, list.reply.eof);
+            listing(page, (procedure == Procedure::List).then(|| entries.iter().map(listed).collect()))
         })),
-        Procedure::Setattr => Ok(value(parsed::<SETATTR3res>(results)?, |_| handle(None))),
+        Procedure::Setattr | Procedure::SetSize => Ok(value(parsed::<SETATTR3res>(results)?, |_| handle(None))),
         Procedure::Access => Ok(value(parsed::<ACCESS3res>(results)?, |checked| Found::<Nfs3> {
             may_read: checked.access & access::ACCESS3_READ != 0,
             ..Found::<Nfs3>::default()
@@ -150,13 +169,64 @@ pub(super) fn parse(procedure: Procedure, results: &[u8]) -> Result<Result<Found
     }
 }
 
+const STATUS_BYTES: usize = 4;
 /// Status and attributes.
-const GETATTR_BYTES: usize = 4 + iocurve_wire::nfs3::FATTR3_BYTES;
+const GETATTR_BYTES: usize = STATUS_BYTES + iocurve_wire::nfs3::FATTR3_BYTES;
 
-fn parsed<'a, T: Decode<'a>>(results: &'a [u8]) -> Result<T, Unparsed> {
-    from_bytes(results).map_err(|_| Unparsed::Malformed("it has not the results of its procedure"))
+fn listing(page: ListedPage, entries: Option<Vec<Listed<nfs_fh3>>>) -> Found<Nfs3> {
+    let details = entries.map(|entries| Box::new(Details::Entries(entries)));
+    Found::<Nfs3> { listed: Some(page), details, ..Found::<Nfs3>::default() }
+}
+
+fn listed(entry: &entryplus3<'_>) -> Listed<nfs_fh3> {
+    let node = entry.name_handle.zip(entry.name_attributes).map(|(handle, attributes)| Node {
+        handle,
+        kind: kind(&attributes),
+        bytes: attributes.size,
+        facts: None,
+    });
+    Listed { name: entry.name.to_vec(), node }
+}
+
+fn object(attributes: &fattr3) -> Box<Details<nfs_fh3>> {
+    let facts = FileFacts {
+        is_plain: attributes.file_type == ftype3::NF3REG && attributes.nlink == 1,
+        bytes: attributes.size,
+        id: attributes.fileid,
+        modified_ns: u64::from(attributes.mtime.seconds) * 1_000_000_000 + u64::from(attributes.mtime.nseconds),
+        owner: attributes.uid.to_string(),
+    };
+    Box::new(Details::Object { kind: kind(attributes), bytes: attributes.size, facts: Some(facts) })
+}
+
+fn kind(attributes: &fattr3) -> EntryKind {
+    match attributes.file_type {
+        ftype3::NF3REG => EntryKind::File,
+        ftype3::NF3DIR => EntryKind::Directory,
+        ftype3::NF3LNK => EntryKind::Symlink,
+        _ => EntryKind::Other,
+    }
+}
+
+/// Bytes behind the results are passed over.
+pub(super) fn parsed<'a, T: Decode<'a>>(results: &'a [u8]) -> Result<T, Unparsed> {
+    T::decode(&mut Reader::new(results)).map_err(|_| Unparsed::Malformed("it has not the results of its procedure"))
 }
 
 fn value<T, F>(result: Result<T, Failed<F>>, found: impl FnOnce(T) -> Found<Nfs3>) -> Result<Found<Nfs3>, u32> {
     result.map(found).map_err(|failed| failed.status as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use iocurve_wire::nfs3::nfsstat3;
+
+    use super::*;
+
+    #[test]
+    fn a_refused_getattr_is_a_status_alone() {
+        let stale = nfsstat3::NFS3ERR_STALE as u32;
+        let parsed = parse(Procedure::Getattr, &stale.to_be_bytes());
+        assert!(matches!(parsed, Ok(Err(status)) if status == stale), "{parsed:?}");
+    }
 }

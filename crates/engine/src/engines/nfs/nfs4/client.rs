@@ -1,10 +1,9 @@
 //! A client id and its session (RFC 8881 §2.4, §2.10): made, used for one call at a time, and given back.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use iocurve_meter::{Nanos, SECOND};
+use iocurve_meter::Nanos;
 use iocurve_wire::nfs4::operations::{
     BIND_CONN_TO_SESSION4args, CREATE_SESSION4args, CREATE_SESSION4resok, DESTROY_CLIENTID4args, DESTROY_SESSION4args,
     EXCHANGE_ID4args, RECLAIM_COMPLETE4args, SEQUENCE4args, SEQUENCE4resok, callback_sec_parms4, direction, nfs_argop4,
@@ -19,10 +18,11 @@ use iocurve_wire::xdr::{Decode, Encode, Reader, Writer};
 use super::super::protocol::Protocol;
 use super::super::status::refused;
 use super::super::transport::mounter;
-use super::super::transport::patience::JUKEBOX_DELAY_NS;
 use super::super::transport::rpc::{Rpc, invalid_reply};
 use super::super::transport::socket::{Route, Socket};
-use super::Nfs4;
+use super::opens::Open;
+use super::recovery::{restore_all, restore_revoked};
+use super::{Nfs4, status};
 use crate::error::EngineError;
 use crate::plan::NfsMount;
 
@@ -36,8 +36,6 @@ const OPERATIONS_MAX: u32 = 8;
 const CACHED_BYTES_MAX: u32 = 4 << 10;
 /// Most attempts to take a client id and a session from a server that restarts.
 const ATTEMPTS_MAX: u32 = 5;
-/// Longest wait for the end of a server's grace period.
-pub(super) const GRACE_NS_MAX: Nanos = 300 * SECOND;
 
 /// A client as the server knows it, and its session.
 #[derive(Debug, Clone)]
@@ -61,7 +59,7 @@ pub(super) struct Registration {
 
 /// The state of a client that a server still has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kept {
+enum Kept {
     /// The client id, and with it opens unless they were revoked.
     ClientId,
     /// Nothing: the server has restarted, or the lease has expired. So it is until all was reclaimed.
@@ -115,7 +113,6 @@ pub(super) struct Client<'a> {
     pub registration: Registration,
     /// Sequence id of the next call on slot 0.
     pub next_sequence: u32,
-    timeout_ns: Nanos,
     /// A session that the server has ended is replaced by another, and the call made there: nothing that the server
     /// forgets with it is needed. A recovery starts over instead.
     pub replaces_session: bool,
@@ -125,9 +122,8 @@ pub(super) struct Client<'a> {
 
 impl<'a> Client<'a> {
     /// Registers with the server and makes a session.
-    pub(super) fn register(rpc: Rpc<'a>, slots: u32, timeout_ns: Nanos) -> Result<Self, EngineError> {
-        let registration = Registration::new(slots);
-        let mut client = Self::resume(rpc, registration, 1, timeout_ns);
+    pub(super) fn register(rpc: Rpc<'a>, slots: u32) -> Result<Self, EngineError> {
+        let mut client = Self::resume(rpc, Registration::new(slots), 1);
         client.begin()?;
         client.replaces_session = true;
         client.reclaim_complete()?;
@@ -135,8 +131,8 @@ impl<'a> Client<'a> {
     }
 
     /// Uses a session that was made before.
-    pub(super) fn resume(rpc: Rpc<'a>, registration: Registration, next_sequence: u32, timeout_ns: Nanos) -> Self {
-        Self { rpc, registration, next_sequence, timeout_ns, replaces_session: false, was_repeated: false }
+    pub(super) fn resume(rpc: Rpc<'a>, registration: Registration, next_sequence: u32) -> Self {
+        Self { rpc, registration, next_sequence, replaces_session: false, was_repeated: false }
     }
 
     /// Takes a client id and a session. A server that restarts in between does not know the client id any more.
@@ -152,7 +148,7 @@ impl<'a> Client<'a> {
     }
 
     /// Replaces a lost session by a new one, under the same client id if the server still knows it.
-    pub(super) fn renew(&mut self) -> Result<Kept, EngineError> {
+    fn renew(&mut self) -> Result<Kept, EngineError> {
         // The server may know the session and have lost count of its slots only.
         self.destroy_session()?;
         match self.create_session()? {
@@ -166,6 +162,14 @@ impl<'a> Client<'a> {
         self.registration.is_reclaiming = true;
         self.begin()?;
         Ok(Kept::Nothing)
+    }
+
+    /// Replaces a lost session by a new one, in which the files are open as before.
+    pub(super) fn restore(&mut self, opens: &mut [Option<Open>]) -> Result<(), EngineError> {
+        match self.renew()? {
+            Kept::ClientId => restore_revoked(self, opens),
+            Kept::Nothing => restore_all(self, opens),
+        }
     }
 
     /// Tells the server that nothing more will be reclaimed.
@@ -231,15 +235,9 @@ impl<'a> Client<'a> {
                     continue;
                 }
             };
-            let patience_ns = match failed.status {
-                nfsstat4::NFS4ERR_DELAY => self.timeout_ns,
-                nfsstat4::NFS4ERR_GRACE => self.timeout_ns.max(GRACE_NS_MAX),
-                _ => 0,
-            };
-            if started.elapsed() >= Duration::from_nanos(patience_ns) || self.rpc.stopped() {
+            if !self.rpc.waits_to_repeat(status::judge(failed.status as u32), started) {
                 return Ok(Err(failed));
             }
-            thread::sleep(Duration::from_nanos(JUKEBOX_DELAY_NS));
         }
     }
 
@@ -285,15 +283,12 @@ impl<'a> Client<'a> {
 
     /// Makes another session while files are prepared, unless that does not help for longer than the timeout.
     fn replace_session(&mut self, status: nfsstat4, started: Instant) -> Result<(), EngineError> {
-        let is_late = started.elapsed() >= Duration::from_nanos(self.timeout_ns) || self.rpc.stopped();
+        let is_late = started.elapsed() >= Duration::from_nanos(self.rpc.timeout_ns) || self.rpc.stopped();
         if !self.replaces_session || is_late {
             return Err(session_lost(&self.rpc, status));
         }
         self.replaces_session = false;
-        let replaced = self.renew().and_then(|kept| match kept {
-            Kept::Nothing => self.reclaim_complete(),
-            Kept::ClientId => Ok(()),
-        });
+        let replaced = self.restore(&mut []);
         self.replaces_session = true;
         replaced
     }
@@ -439,11 +434,7 @@ fn alone(
         let call = Operations { first: None, rest: std::slice::from_ref(operation) };
         match transact(rpc, &call, &mut each)? {
             Ok(()) => return Ok(Ok(())),
-            Err(Failed { status: nfsstat4::NFS4ERR_DELAY, .. })
-                if started.elapsed() < Duration::from_nanos(rpc.timeout_ns) && !rpc.stopped() =>
-            {
-                thread::sleep(Duration::from_nanos(JUKEBOX_DELAY_NS));
-            }
+            Err(failed) if rpc.waits_to_repeat(status::judge(failed.status as u32), started) => {}
             Err(failed) => return Ok(Err(failed.status)),
         }
     }

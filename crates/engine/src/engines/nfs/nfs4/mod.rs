@@ -27,7 +27,7 @@ use iocurve_wire::nfs4::{nfsstat4, stable_how4, stateid4};
 
 use super::calls::Mountable;
 use super::names::{NamedCall, Procedure};
-use super::protocol::{Arguments, CallKind, Found, Judgement, Passed, Protocol, Recovered, SlotCounts, stability};
+use super::protocol::{Arguments, Found, Judgement, Passed, Protocol, Recovered, SlotCounts, stability};
 use super::transport::socket::{Route, Socket};
 use crate::error::EngineError;
 use crate::plan::NfsMount;
@@ -139,15 +139,21 @@ impl Protocol for Nfs4 {
     }
 
     #[inline]
-    fn append(&self, kind: CallKind, call: Arguments<SlotSequence>, out: &mut Vec<u8>) {
-        let Arguments { xid, sequence, file, offset, length } = call;
-        match kind {
-            CallKind::Read => self.files[file as usize].read.append(out, xid, sequence, offset, length),
-            CallKind::Write => self.files[file as usize].write.append(out, xid, sequence, offset, length),
-            CallKind::Commit => self.files[file as usize].commit.append(out, xid, sequence, offset, length),
-            CallKind::Renewal => self.renewal.append(out, xid, sequence),
-            CallKind::Named => unreachable!("has no template of a file"),
-        }
+    fn append_read(&self, call: Arguments<SlotSequence>, out: &mut Vec<u8>) {
+        self.files[call.file as usize].read.append(out, call.xid, call.sequence, call.offset, call.length);
+    }
+
+    #[inline]
+    fn append_write(&self, call: Arguments<SlotSequence>, out: &mut Vec<u8>) {
+        self.files[call.file as usize].write.append(out, call.xid, call.sequence, call.offset, call.length);
+    }
+
+    fn append_commit(&self, call: Arguments<SlotSequence>, out: &mut Vec<u8>) {
+        self.files[call.file as usize].commit.append(out, call.xid, call.sequence, call.offset, call.length);
+    }
+
+    fn append_renewal(&self, xid: u32, sequence: SlotSequence, out: &mut Vec<u8>) {
+        self.renewal.append(out, xid, sequence);
     }
 
     fn append_named(&self, call: &NamedCall<Handle>, data: &[u8], xid: u32, sequence: SlotSequence, out: &mut Vec<u8>) {
@@ -236,7 +242,7 @@ impl Protocol for Nfs4 {
         mount: &NfsMount,
         route: Route,
         server: &str,
-    ) -> impl FnOnce(&Arc<AtomicBool>) -> Result<Recovered<Self>, EngineError> + Send + 'static {
+    ) -> Option<impl FnOnce(&Arc<AtomicBool>) -> Result<Recovered<Self>, EngineError> + Send + 'static> {
         self.slots.close();
         let recovery = Recovery {
             mount: mount.clone(),
@@ -247,7 +253,7 @@ impl Protocol for Nfs4 {
             opens: self.opens.clone(),
             lease_ns: self.lease_ns,
         };
-        move |cancel| recovery.run(cancel)
+        Some(move |cancel: &Arc<AtomicBool>| recovery.run(cancel))
     }
 
     /// If the server does not answer, the lease ends what is left.
@@ -255,7 +261,7 @@ impl Protocol for Nfs4 {
         let never = AtomicBool::new(false);
         let Some(sequence) = self.slots.sequence_of_first() else { return };
         let rpc = rpc_on(socket, route, server, &self.credential, LEAVE_NS, &never);
-        let mut client = Client::resume(rpc, self.registration.clone(), sequence, LEAVE_NS);
+        let mut client = Client::resume(rpc, self.registration.clone(), sequence);
         client.replaces_session = true;
         let _ = self.close_all(&mut client);
     }

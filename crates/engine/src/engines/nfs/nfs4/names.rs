@@ -3,20 +3,20 @@
 use std::sync::LazyLock;
 
 use iocurve_wire::client_fast::Unparsed;
-use iocurve_wire::nfs4::attributes::{Attributes, bitmap4};
+use iocurve_wire::nfs4::attributes::{Attributes, bitmap4, fattr4};
 use iocurve_wire::nfs4::operations::{
-    ACCESS4args, CLOSE4args, CREATE4args, GETATTR4args, LINK4args, LOOKUP4args, OPEN4args, READ4args, READDIR4args,
-    REMOVE4args, RENAME4args, SETATTR4args, WRITE4args, access, createhow4, createtype4, nfs_argop4, nfs_resop4,
-    open_claim4, openflag4, share,
+    ACCESS4args, CLOSE4args, CREATE4args, LINK4args, LOOKUP4args, OPEN4args, READ4args, READDIR4args, REMOVE4args,
+    RENAME4args, SETATTR4args, WRITE4args, access, createhow4, createtype4, nfs_argop4, nfs_resop4, open_claim4,
+    openflag4, share,
 };
 use iocurve_wire::nfs4::{nfsstat4, owner_name4, settime4, stable_how4, state_owner4, stateid4};
 use iocurve_wire::xdr::{Decode, Reader, to_bytes};
 
 use super::super::calls::FILE_MODE;
-use super::super::names::{Cursor, ENTRIES_BYTES, ListedPage, NamedCall, Procedure};
+use super::super::names::{Cursor, Details, ENTRIES_BYTES, LIST_BYTES, ListedPage, NamedCall, Procedure};
 use super::super::protocol::{Found, LESS_STABLE};
 use super::Nfs4;
-use super::calls::{CREATED, Encoded, LISTED, MADE_DIRECTORY, STAT, attributes, made_here};
+use super::calls::{CREATED, Encoded, FACTS, LISTED, MADE_DIRECTORY, STAT, attributes, get, listed, made_here, object};
 use super::client::Registration;
 use super::opens::{Handle, Open, put};
 
@@ -33,26 +33,15 @@ static TOUCHED: Encoded = LazyLock::new(|| {
     to_bytes(&Attributes { time_access_set: now, time_modify_set: now, ..Attributes::default() })
 });
 
-/// Hands the operations of a call to `append`; `open` is the file that the call closes.
-pub(super) fn with_operations(
+/// Gives the operations of a call to `make`; `open` is the file that the call closes.
+pub(super) fn with_operations<R>(
     registration: &Registration,
     open: Option<&Open>,
     call: &NamedCall<Handle>,
     data: &[u8],
-    append: impl FnOnce(&[nfs_argop4<'_>]),
-) {
+    make: impl FnOnce(&[nfs_argop4<'_>]) -> R,
+) -> R {
     let (name, new_name) = (&*call.name, &*call.new_name);
-    let on_object = |append: &dyn Fn(&[nfs_argop4<'_>]), operation: nfs_argop4<'_>| {
-        let (directory, look_up) = (put(&call.directory), nfs_argop4::LOOKUP(LOOKUP4args { objname: name }));
-        if name.is_empty() { append(&[directory, operation]) } else { append(&[directory, look_up, operation]) }
-    };
-    // Only one of the arms calls it.
-    let append = std::cell::Cell::new(Some(append));
-    let append = |operations: &[nfs_argop4<'_>]| {
-        if let Some(append) = append.take() {
-            append(operations);
-        }
-    };
     let opening = |access, openhow| {
         nfs_argop4::OPEN(OPEN4args {
             seqid: 0,
@@ -63,112 +52,159 @@ pub(super) fn with_operations(
             claim: open_claim4::CLAIM_NULL(name),
         })
     };
-    let open_by_name =
-        |access, openhow| append(&[put(&call.directory), opening(access, openhow), nfs_argop4::GETFH(())]);
+    let open_by_name = |access, openhow| [put(&call.directory), opening(access, openhow), nfs_argop4::GETFH(())];
     // The handle is for a file that stays open, as the operation in the middle failed.
     let opened_for = |open, operation| {
         let close = nfs_argop4::CLOSE(CLOSE4args { seqid: 0, open_stateid: stateid4::CURRENT });
-        append(&[put(&call.directory), open, nfs_argop4::GETFH(()), operation, close]);
+        [put(&call.directory), open, nfs_argop4::GETFH(()), operation, close]
     };
     let create_empty = || openflag4::OPEN4_CREATE(createhow4::UNCHECKED4(made_here(&EMPTIED)));
     match call.procedure {
-        Procedure::LookUp => on_object(&append, nfs_argop4::GETFH(())),
+        Procedure::LookUp => on_object(call, nfs_argop4::GETFH(()), make),
+        Procedure::Find if name.is_empty() => make(&[put(&call.directory), get(FACTS)]),
+        Procedure::Find => make(&[put(&call.directory), look_up(name), nfs_argop4::GETFH(()), get(FACTS)]),
         Procedure::Create => {
             let how = openflag4::OPEN4_CREATE(createhow4::UNCHECKED4(made_here(&CREATED)));
-            open_by_name(share::OPEN4_SHARE_ACCESS_BOTH, how);
+            make(&open_by_name(share::OPEN4_SHARE_ACCESS_BOTH, how))
         }
-        Procedure::CreateEmpty => open_by_name(share::OPEN4_SHARE_ACCESS_BOTH, create_empty()),
+        Procedure::CreateNew => {
+            let how = openflag4::OPEN4_CREATE(createhow4::GUARDED4(made_here(&CREATED)));
+            make(&open_by_name(share::OPEN4_SHARE_ACCESS_BOTH, how))
+        }
+        Procedure::CreateEmpty => make(&open_by_name(share::OPEN4_SHARE_ACCESS_BOTH, create_empty())),
         Procedure::ReadWhole => {
-            let read = READ4args { stateid: stateid4::CURRENT, offset: 0, count: call.length };
+            let read = |stateid| nfs_argop4::READ(READ4args { stateid, offset: 0, count: call.length });
+            if name.is_empty() {
+                return make(&[put(&call.directory), read(stateid4::ANONYMOUS)]);
+            }
             let open = opening(share::OPEN4_SHARE_ACCESS_READ, openflag4::OPEN4_NOCREATE(()));
-            opened_for(open, nfs_argop4::READ(read));
+            make(&opened_for(open, read(stateid4::CURRENT)))
         }
         Procedure::WriteWhole => {
             let stable = stable_how4::FILE_SYNC;
-            let write = WRITE4args { stateid: stateid4::CURRENT, offset: 0, stable, data };
-            opened_for(opening(share::OPEN4_SHARE_ACCESS_WRITE, create_empty()), nfs_argop4::WRITE(write));
+            let write = |stateid| nfs_argop4::WRITE(WRITE4args { stateid, offset: 0, stable, data });
+            if name.is_empty() {
+                return make(&[put(&call.directory), write(stateid4::ANONYMOUS)]);
+            }
+            let open = opening(share::OPEN4_SHARE_ACCESS_WRITE, create_empty());
+            make(&opened_for(open, write(stateid4::CURRENT)))
         }
         Procedure::Link => {
             let link = nfs_argop4::LINK(LINK4args { newname: new_name });
             let (file, save, target) = (put(&call.directory), nfs_argop4::SAVEFH(()), put(&call.new_directory));
-            let look_up = nfs_argop4::LOOKUP(LOOKUP4args { objname: name });
             if name.is_empty() {
-                append(&[file, save, target, link]);
-            } else {
-                append(&[file, look_up, save, target, link]);
+                return make(&[file, save, target, link]);
             }
+            make(&[file, look_up(name), save, target, link])
         }
         Procedure::Symlink => {
             let objtype = createtype4::NF4LNK(new_name);
             let create = CREATE4args { objtype, objname: name, createattrs: made_here(&UNSET) };
-            append(&[put(&call.directory), nfs_argop4::CREATE(create)]);
+            make(&[put(&call.directory), nfs_argop4::CREATE(create)])
         }
-        Procedure::Readlink => on_object(&append, nfs_argop4::READLINK(())),
-        Procedure::Readdir | Procedure::Readdirplus => {
-            let attr_request = if call.procedure == Procedure::Readdir { bitmap4::of(&[]) } else { LISTED };
+        Procedure::Readlink => on_object(call, nfs_argop4::READLINK(()), make),
+        Procedure::Readdir | Procedure::Readdirplus | Procedure::ListNames | Procedure::List => {
+            let wants_names = matches!(call.procedure, Procedure::Readdir | Procedure::ListNames);
+            let attr_request = if wants_names { bitmap4::of(&[]) } else { LISTED };
             let Cursor { cookie, verifier: cookieverf } = call.cursor;
-            let (dircount, maxcount) = (ENTRIES_BYTES, ENTRIES_BYTES);
-            let list = READDIR4args { cookie, cookieverf, dircount, maxcount, attr_request };
-            append(&[put(&call.directory), nfs_argop4::READDIR(list)]);
+            let maxcount = if call.procedure == Procedure::List { LIST_BYTES } else { ENTRIES_BYTES };
+            let list = READDIR4args { cookie, cookieverf, dircount: ENTRIES_BYTES, maxcount, attr_request };
+            make(&[put(&call.directory), nfs_argop4::READDIR(list)])
         }
-        Procedure::Open => open_by_name(share::OPEN4_SHARE_ACCESS_BOTH, openflag4::OPEN4_NOCREATE(())),
-        Procedure::OpenToRead => open_by_name(share::OPEN4_SHARE_ACCESS_READ, openflag4::OPEN4_NOCREATE(())),
+        Procedure::Open => make(&open_by_name(share::OPEN4_SHARE_ACCESS_BOTH, openflag4::OPEN4_NOCREATE(()))),
+        Procedure::OpenToRead => make(&open_by_name(share::OPEN4_SHARE_ACCESS_READ, openflag4::OPEN4_NOCREATE(()))),
         Procedure::Close => {
             let Some(open) = open else { unreachable!("only an open file is closed") };
             let close = nfs_argop4::CLOSE(CLOSE4args { seqid: 0, open_stateid: open.stateid });
-            append(&[put(&open.handle), close]);
+            make(&[put(&open.handle), close])
         }
-        Procedure::Getattr => on_object(&append, nfs_argop4::GETATTR(GETATTR4args { attr_request: STAT })),
-        Procedure::Setattr => {
-            let set = SETATTR4args { stateid: stateid4::ANONYMOUS, obj_attributes: made_here(&TOUCHED) };
-            on_object(&append, nfs_argop4::SETATTR(set));
+        Procedure::Getattr => on_object(call, get(STAT), make),
+        Procedure::Setattr => on_object(call, set(made_here(&TOUCHED)), make),
+        Procedure::SetSize => {
+            let size = to_bytes(&Attributes { size: Some(call.size), ..Attributes::default() });
+            make(&[put(&call.directory), set(made_here(&size))])
         }
-        Procedure::Access => {
-            on_object(&append, nfs_argop4::ACCESS(ACCESS4args { access: access::ACCESS3_READ }));
-        }
+        Procedure::Access => on_object(call, nfs_argop4::ACCESS(ACCESS4args { access: access::ACCESS3_READ }), make),
         // REMOVE takes directories as well.
         Procedure::Remove | Procedure::Rmdir => {
-            append(&[put(&call.directory), nfs_argop4::REMOVE(REMOVE4args { target: name })]);
+            make(&[put(&call.directory), nfs_argop4::REMOVE(REMOVE4args { target: name })])
         }
         Procedure::Mkdir => {
             let objtype = createtype4::NF4DIR(());
             let create = CREATE4args { objtype, objname: name, createattrs: made_here(&MADE_DIRECTORY) };
-            append(&[put(&call.directory), nfs_argop4::CREATE(create), nfs_argop4::GETFH(())]);
+            make(&[put(&call.directory), nfs_argop4::CREATE(create), nfs_argop4::GETFH(())])
         }
         Procedure::Rename => {
             let rename = nfs_argop4::RENAME(RENAME4args { oldname: name, newname: new_name });
-            append(&[put(&call.directory), nfs_argop4::SAVEFH(()), put(&call.new_directory), rename]);
+            make(&[put(&call.directory), nfs_argop4::SAVEFH(()), put(&call.new_directory), rename])
         }
     }
+}
+
+/// Carries an operation out on the object of a call.
+fn on_object<R>(call: &NamedCall<Handle>, operation: nfs_argop4<'_>, make: impl FnOnce(&[nfs_argop4<'_>]) -> R) -> R {
+    if call.name.is_empty() {
+        return make(&[put(&call.directory), operation]);
+    }
+    make(&[put(&call.directory), look_up(&call.name), operation])
+}
+
+fn look_up(name: &[u8]) -> nfs_argop4<'_> {
+    nfs_argop4::LOOKUP(LOOKUP4args { objname: name })
+}
+
+fn set(obj_attributes: fattr4<'_>) -> nfs_argop4<'_> {
+    nfs_argop4::SETATTR(SETATTR4args { stateid: stateid4::ANONYMOUS, obj_attributes })
 }
 
 /// Parses the results behind SEQUENCE: the first that failed is the last one.
 pub(super) fn parse(procedure: Procedure, results: &[u8]) -> Result<Result<Found<Nfs4>, u32>, Unparsed> {
     let mut reader = Reader::new(results);
-    let mut found = Found::<Nfs4>::default();
-    let mut is_complete = false;
-    let mut is_open = false;
+    let mut gathered = Gathered::new(procedure);
     while !reader.rest().is_empty() {
         let mut start = Reader::new(reader.rest());
         start.u32().map_err(|_| MALFORMED)?;
         let status = nfsstat4::decode(&mut start).map_err(|_| MALFORMED)?;
         if status != nfsstat4::NFS4_OK {
-            // The file that the same call has opened is still open.
-            let is_left = is_open && matches!(procedure, Procedure::ReadWhole | Procedure::WriteWhole);
-            return Ok(if is_left {
-                Ok(Found::<Nfs4> { failed: Some(status as u32), ..found })
-            } else {
-                Err(status as u32)
-            });
+            return Ok(gathered.refused(status as u32));
         }
-        match nfs_resop4::decode(&mut reader).map_err(|_| MALFORMED)? {
+        let result = nfs_resop4::decode(&mut reader).map_err(|_| MALFORMED)?;
+        gathered.take(&result);
+        if let nfs_resop4::READ(Ok(read)) = result {
+            let at = read.data.as_ptr().addr() - results.as_ptr().addr();
+            gathered.found.moved = at..at + read.data.len();
+        }
+    }
+    gathered.end().map(Ok)
+}
+
+/// What the results of a call's operations tell, one after another.
+pub(super) struct Gathered {
+    procedure: Procedure,
+    found: Found<Nfs4>,
+    is_complete: bool,
+    is_open: bool,
+    is_less_stable: bool,
+}
+
+impl Gathered {
+    pub(super) fn new(procedure: Procedure) -> Self {
+        let found = Found::<Nfs4>::default();
+        Self { procedure, found, is_complete: false, is_open: false, is_less_stable: false }
+    }
+
+    /// Takes up the result of an operation.
+    pub(super) fn take(&mut self, result: &nfs_resop4<'_>) {
+        let Self { procedure, found, .. } = self;
+        match result {
             nfs_resop4::GETFH(Ok(result)) => {
                 found.handle = Some(result.object.0.into());
-                is_complete |= matches!(
+                self.is_complete |= matches!(
                     procedure,
                     Procedure::LookUp
                         | Procedure::Create
                         | Procedure::CreateEmpty
+                        | Procedure::CreateNew
                         | Procedure::Open
                         | Procedure::OpenToRead
                         | Procedure::Mkdir
@@ -176,43 +212,62 @@ pub(super) fn parse(procedure: Procedure, results: &[u8]) -> Result<Result<Found
             }
             // The current state of an open, whatever its number (§8.2.2): calls may overtake each other.
             nfs_resop4::OPEN(Ok(opened)) => {
-                found.state = (stateid4 { seqid: 0, ..opened.stateid }, accesses(procedure));
-                is_open = true;
+                found.state = (stateid4 { seqid: 0, ..opened.stateid }, accesses(*procedure));
+                self.is_open = true;
             }
-            result @ nfs_resop4::GETATTR(Ok(_)) => {
-                found.size = attributes(&result).and_then(|attributes| attributes.size);
-                is_complete = true;
+            nfs_resop4::GETATTR(Ok(_)) => {
+                let attributes = attributes(result);
+                found.size = attributes.as_ref().and_then(|attributes| attributes.size);
+                if *procedure == Procedure::Find {
+                    found.details = attributes.as_ref().and_then(object);
+                }
+                self.is_complete = true;
             }
             nfs_resop4::ACCESS(Ok(checked)) => {
                 found.may_read = checked.access & access::ACCESS3_READ != 0;
-                is_complete = true;
+                self.is_complete = true;
             }
-            nfs_resop4::READ(Ok(read)) => {
-                let at = read.data.as_ptr().addr() - results.as_ptr().addr();
-                found.moved = at..at + read.data.len();
-            }
+            // A read by its handle has no other result.
+            nfs_resop4::READ(Ok(_)) => self.is_complete |= !self.is_open,
             nfs_resop4::WRITE(Ok(written)) => {
-                if written.committed != stable_how4::FILE_SYNC {
-                    return Err(Unparsed::Malformed(LESS_STABLE));
-                }
+                self.is_less_stable = written.committed != stable_how4::FILE_SYNC;
                 found.moved = 0..written.count as usize;
+                self.is_complete |= !self.is_open;
             }
             nfs_resop4::READDIR(Ok(list)) => {
-                let entries = list.reply.entries.0.iter().map(|entry| (entry.name, entry.cookie));
-                found.listed = Some(ListedPage::of(entries, list.cookieverf, list.reply.eof));
-                is_complete = true;
+                let entries = &list.reply.entries.0;
+                let names = entries.iter().map(|entry| (entry.name, entry.cookie));
+                found.listed = Some(ListedPage::of(names, list.cookieverf, list.reply.eof));
+                if matches!(procedure, Procedure::ListNames | Procedure::List) {
+                    found.details = Some(Box::new(Details::Entries(entries.iter().map(listed).collect())));
+                }
+                self.is_complete = true;
             }
-            nfs_resop4::CREATE(_) => is_complete = procedure == Procedure::Symlink,
+            nfs_resop4::CREATE(_) => self.is_complete = *procedure == Procedure::Symlink,
             nfs_resop4::CLOSE(_)
             | nfs_resop4::SETATTR(_)
             | nfs_resop4::REMOVE(_)
             | nfs_resop4::RENAME(_)
             | nfs_resop4::LINK(_)
-            | nfs_resop4::READLINK(_) => is_complete = true,
+            | nfs_resop4::READLINK(_) => self.is_complete = true,
             _ => {}
         }
     }
-    if is_complete { Ok(Ok(found)) } else { Err(MALFORMED) }
+
+    /// The call was refused. A file that the same call has opened is still open.
+    pub(super) fn refused(self, status: u32) -> Result<Found<Nfs4>, u32> {
+        let is_left = self.is_open && matches!(self.procedure, Procedure::ReadWhole | Procedure::WriteWhole);
+        if is_left { Ok(Found::<Nfs4> { failed: Some(status), ..self.found }) } else { Err(status) }
+    }
+
+    /// All operations have succeeded.
+    pub(super) fn end(self) -> Result<Found<Nfs4>, Unparsed> {
+        match self {
+            Self { is_less_stable: true, .. } => Err(Unparsed::Malformed(LESS_STABLE)),
+            Self { is_complete: false, .. } => Err(MALFORMED),
+            Self { found, .. } => Ok(found),
+        }
+    }
 }
 
 fn accesses(procedure: Procedure) -> u32 {

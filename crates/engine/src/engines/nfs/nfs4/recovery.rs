@@ -14,7 +14,7 @@ use super::super::status::refused;
 use super::super::transport::mounter;
 use super::super::transport::socket::Route;
 use super::Nfs4;
-use super::client::{Client, Kept, Registration, connect_further, rpc_on};
+use super::client::{Client, Registration, connect_further, rpc_on};
 use super::opens::{Open, open_by_handle, reclaim};
 use crate::error::EngineError;
 use crate::plan::NfsMount;
@@ -54,14 +54,11 @@ impl Recovery {
         let timeout_ns = self.mount.timeout_ns;
         let socket = mounter::connect(&self.route, &self.server, timeout_ns, cancel)?;
         let rpc = rpc_on(socket, self.route.clone(), &self.server, &self.credential, timeout_ns, cancel);
-        let mut client = Client::resume(rpc, self.registration.clone(), 1, timeout_ns);
-        let kept = client.renew();
+        let mut client = Client::resume(rpc, self.registration.clone(), 1);
+        let restored = client.restore(&mut self.opens);
         // Another attempt continues with what the server has counted in this one.
         self.registration = client.registration.clone();
-        match kept? {
-            Kept::ClientId => restore_revoked(&mut client, &mut self.opens)?,
-            Kept::Nothing => restore_all(&mut client, &mut self.opens)?,
-        }
+        restored?;
         let Client { rpc, registration, next_sequence, .. } = client;
         let session = registration.session;
         let (credential, sockets) = connect_further(rpc, session, &self.mount, cancel)?;
@@ -72,7 +69,7 @@ impl Recovery {
 }
 
 /// Opens again the files whose state the server has revoked.
-fn restore_revoked(client: &mut Client<'_>, opens: &mut [Option<Open>]) -> Result<(), EngineError> {
+pub(super) fn restore_revoked(client: &mut Client<'_>, opens: &mut [Option<Open>]) -> Result<(), EngineError> {
     for open in opens.iter_mut().flatten() {
         let test = nfs_argop4::TEST_STATEID(TEST_STATEID4args { ts_stateids: vec![open.stateid] });
         let mut state = nfsstat4::NFS4ERR_BAD_STATEID;
@@ -93,7 +90,7 @@ fn restore_revoked(client: &mut Client<'_>, opens: &mut [Option<Open>]) -> Resul
 }
 
 /// Reclaims all opens, and opens again those that the server does not let be reclaimed.
-fn restore_all(client: &mut Client<'_>, opens: &mut [Option<Open>]) -> Result<(), EngineError> {
+pub(super) fn restore_all(client: &mut Client<'_>, opens: &mut [Option<Open>]) -> Result<(), EngineError> {
     use nfsstat4::{NFS4ERR_NO_GRACE, NFS4ERR_NOTSUPP, NFS4ERR_RECLAIM_BAD, NFS4ERR_RECLAIM_CONFLICT};
     let mut lost = Vec::new();
     for open in opens.iter_mut().flatten() {

@@ -20,6 +20,8 @@ const PAUSE_NS_MAX: Nanos = SECOND;
 const SILENCE_NS: Nanos = 2 * SECOND;
 /// Delay before a call is repeated after `NFS3ERR_JUKEBOX`.
 pub(in crate::engines::nfs) const JUKEBOX_DELAY_NS: Nanos = 100_000_000;
+/// Longest grace period of a server.
+pub(in crate::engines::nfs) const GRACE_NS_MAX: Nanos = 300 * SECOND;
 /// Longest time between two polls of the stop flag.
 pub(in crate::engines::nfs) const STOP_CHECK_NS: Nanos = 50_000_000;
 

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use iocurve_meter::{Nanos, SECOND};
 use iocurve_wire::mount3::MOUNT_PROGRAM;
-use iocurve_wire::nfs3::{Failed, NFS_PROGRAM, NFS_V3, nfsproc3, nfsstat3};
+use iocurve_wire::nfs3::NFS_PROGRAM;
 use iocurve_wire::record::{Progress, Reassembler, RecordTooLong, write_record};
 use iocurve_wire::rpc::{Accepted, CallHeader, RPC_VERSION, Rejected, ReplyBody, ReplyHeader, auth_stat, opaque_auth};
 use iocurve_wire::xdr::{Decode, Encode, Reader, to_bytes};
 
-use super::patience::{JUKEBOX_DELAY_NS, Patience, STOP_CHECK_NS, connect_one, is_lost};
+use super::super::protocol::Judgement;
+use super::patience::{GRACE_NS_MAX, JUKEBOX_DELAY_NS, Patience, STOP_CHECK_NS, connect_one, is_lost};
 use super::socket::{DONTWAIT, Route, Socket, not_now};
 use crate::error::EngineError;
 use crate::stall::{answered, has_answered};
@@ -81,29 +82,18 @@ impl<'a> Rpc<'a> {
         invalid_reply(&self.server, self.program, why)
     }
 
-    /// Calls the NFS program; repeats the call after `NFS3ERR_JUKEBOX` until the timeout.
-    pub(in crate::engines::nfs) fn nfs<T, F>(
-        &mut self,
-        procedure: nfsproc3,
-        arguments: &impl Encode,
-    ) -> Result<Result<T, Failed<F>>, EngineError>
-    where
-        Result<T, Failed<F>>: for<'r> Decode<'r>,
-    {
-        let started = Instant::now();
-        loop {
-            let result: Result<T, Failed<F>> = self.call(NFS_PROGRAM, NFS_V3, procedure as u32, arguments)?;
-            match result {
-                Err(failed)
-                    if failed.status == nfsstat3::NFS3ERR_JUKEBOX
-                        && started.elapsed() < Duration::from_nanos(self.timeout_ns)
-                        && !self.stop.load(Ordering::Relaxed) =>
-                {
-                    std::thread::sleep(Duration::from_nanos(JUKEBOX_DELAY_NS));
-                }
-                result => return Ok(result),
-            }
+    /// Waits before a call, begun at `started`, is repeated that the server refused; returns `false` if it is not repeated.
+    pub(in crate::engines::nfs) fn waits_to_repeat(&self, judgement: Judgement, started: Instant) -> bool {
+        let patience_ns = match judgement {
+            Judgement::Later => self.timeout_ns,
+            Judgement::AfterGrace => self.timeout_ns.max(GRACE_NS_MAX),
+            _ => return false,
+        };
+        if started.elapsed() >= Duration::from_nanos(patience_ns) || self.stopped() {
+            return false;
         }
+        std::thread::sleep(Duration::from_nanos(JUKEBOX_DELAY_NS));
+        true
     }
 
     /// Calls a procedure; the results do not borrow from the reply.
