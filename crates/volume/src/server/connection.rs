@@ -16,8 +16,6 @@ pub(super) struct Connection {
     pub(super) turns: u32,
     /// Number of the last turn that took long.
     pub(super) long_turn: u32,
-    /// It goes to a thread for calls that wait once nothing of it waits in this one.
-    pub(super) is_leaving: bool,
     /// Its thread will look whether its transfers are late.
     pub(super) is_watched: bool,
     /// Its thread will give it a turn when there is memory.
@@ -35,7 +33,6 @@ impl Connection {
             interest: Interest::Receive,
             turns: 0,
             long_turn: 0,
-            is_leaving: false,
             is_watched: false,
             is_short_of_memory: false,
             elsewhere: None,

@@ -333,7 +333,7 @@ impl Reactor {
     /// Begins to serve a connection. It has a turn at once, since another thread may have received a complete call for it.
     fn adopt(&mut self, mut connection: Connection) {
         connection.interest = Interest::Receive;
-        (connection.is_watched, connection.is_short_of_memory, connection.is_leaving) = (false, false, false);
+        (connection.is_watched, connection.is_short_of_memory) = (false, false);
         connection.session.hold_back(false);
         let id = connection.session.id();
         if self.epoll.add(&connection.socket, id, libc::EPOLLIN).is_ok() {
@@ -361,10 +361,10 @@ impl Reactor {
                 let lookup = connection.turns.is_multiple_of(TURNS_PER_LOOKUP) && interest == Interest::Receive;
                 if interest == Interest::Elsewhere {
                     connection.long_turn = connection.turns;
-                    connection.is_leaving = self.threads.cpu(self.own).is_some();
-                    session.hold_back(connection.is_leaving);
+                    session.hold_back(self.threads.cpu(self.own).is_some());
                 }
-                let (is_leaving, address) = (connection.is_leaving, session.address());
+                let (is_held_back, is_movable) = (session.is_held_back(), session.is_movable());
+                let address = session.address();
                 match interest {
                     Interest::Turn | Interest::Elsewhere => self.again.push(id),
                     Interest::Memory => self.short_of_memory(id, now),
@@ -374,9 +374,9 @@ impl Reactor {
                 if self.watch(id, interest).is_err() {
                     return self.close(id, &Close::Ended);
                 }
-                if is_leaving {
+                if is_held_back && is_movable {
                     self.hand_over(id, self.threads.further(address));
-                } else if lookup {
+                } else if lookup && !is_held_back {
                     self.follow_packets(id);
                 }
             }

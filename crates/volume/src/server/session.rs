@@ -82,7 +82,7 @@ pub(crate) struct Session {
     transfer: Option<Transfer>,
     /// Time at which it was noticed that the peer has sent its last call.
     ended: Option<Nanos>,
-    /// Nothing is received while operations wait.
+    /// It goes to a thread for calls that wait once nothing of it waits in this one; nothing is received until then.
     is_held_back: bool,
 }
 
@@ -106,6 +106,10 @@ impl Session {
     /// Receives nothing while operations wait, until it is movable; or goes on.
     pub(super) fn hold_back(&mut self, is_held_back: bool) {
         self.is_held_back = is_held_back;
+    }
+
+    pub(super) fn is_held_back(&self) -> bool {
+        self.is_held_back
     }
 
     pub(super) fn id(&self) -> ConnectionId {
