@@ -3,7 +3,7 @@
 //! A walk has a lane for each operation that may be in flight. A lane has one file at a time, and its next step is decided
 //! when the step before has completed: so each file keeps its order, and as many files are in progress as there are lanes.
 
-mod failed;
+mod effects;
 mod mixed;
 mod pick;
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use iocurve_meter::{Latencies, Nanos, Rng};
 
-pub(super) use self::failed::is_already_done;
+pub(super) use self::effects::is_already_done;
 use self::mixed::Draw;
 use self::pick::Pick;
 use super::next::Next;
@@ -331,11 +331,7 @@ impl Walk {
             files.record(now.saturating_sub(open.opened));
         }
         let is_short = self.whole_transfers && step.kind.is_transfer() && result < i64::from(step.address.length);
-        if (result >= 0 && !is_short) || is_already_done(step.kind, result) {
-            self.commit(lane, step);
-        } else {
-            self.undo(lane, step);
-        }
+        self.settle(lane, step, (result >= 0 && !is_short) || is_already_done(step.kind, result));
         let Lane { open, then, .. } = &self.lanes[lane as usize];
         if open.is_some() || then.is_some() {
             self.working.push_back(lane);
@@ -785,116 +781,15 @@ impl Walk {
         let all_seen = self.pick.rejected >= self.pick.rejections_max(total);
         Err(if all_seen && !self.state.expects(&[TreeTask::Mkdir]) { Halt::Over } else { Halt::Wait })
     }
-
-    // -- effects ----------------------------------------------------------------------------------------------------
-
-    /// Marks the entry whose names change, before the step is submitted: a journal has it if the process is killed meanwhile.
-    fn announce(&self, step: Step) {
-        let file = step.address.file;
-        let entry = Name::split(file).map_or(file, |(entry, _)| entry);
-        match step.effect {
-            effect if effect.changes_file() => self.state.changes(entry),
-            Effect::DirectoryMade | Effect::DirectoryRemoved => self.state.directory_changes(entry),
-            _ => {}
-        }
-    }
-
-    fn commit(&mut self, lane: u32, step: Step) {
-        let Address { file, offset, length } = step.address;
-        let entry = Name::split(file).map_or(file, |(entry, _)| entry);
-        match step.effect {
-            Effect::Opened { created } => {
-                if created {
-                    self.state.created(entry);
-                    self.state.changed(entry);
-                }
-                let lane = &mut self.lanes[lane as usize];
-                lane.open = lane.opening.take();
-            }
-            Effect::Transferred => self.transferred(lane, step.kind, offset + u64::from(length), u64::from(length)),
-            Effect::Flushed => {
-                if let Some(open) = &mut self.lanes[lane as usize].open {
-                    open.is_dirty = false;
-                }
-            }
-            Effect::Closed => self.closed(lane, entry),
-            Effect::Looked => self.let_go(lane, entry),
-            Effect::Deleted => {
-                self.state.deleted(entry);
-                self.let_go(lane, entry);
-            }
-            Effect::NameMade(name) => {
-                self.state.set_name(entry, name);
-                self.state.changed(entry);
-                self.let_go(lane, entry);
-            }
-            Effect::NameRemoved(name) => {
-                self.state.clear_name(entry, name);
-                self.state.left(entry);
-                self.state.changed(entry);
-                self.let_go(lane, entry);
-            }
-            Effect::Renamed => {
-                self.state.renamed(entry);
-                self.state.changed(entry);
-                self.let_go(lane, entry);
-            }
-            Effect::Written { .. } => {
-                self.state.created(entry);
-                self.state.set_length(entry, self.state.shape().size(entry));
-                self.state.changed(entry);
-                self.let_go(lane, entry);
-            }
-            Effect::DirectoryMade => self.state.directory_made(entry),
-            Effect::DirectoryRemoved => self.state.directory_removed(entry),
-            Effect::DirectoryLooked => self.state.leave_directory(entry),
-            Effect::LeftoverRemoved => {}
-        }
-        self.count_done();
-    }
-
-    /// Counts the entry of a task that workers share.
-    fn count_done(&self) {
-        let shared = [TreeTask::Remove, TreeTask::MakeDirectories];
-        if self.task().is_some_and(|task| shared.contains(&task)) {
-            self.state.done(self.task);
-        }
-    }
-
-    /// Gives the reservation of a file up, unless the lane goes on with the file.
-    fn let_go(&self, lane: u32, entry: u32) {
-        if self.lanes[lane as usize].then.is_none() {
-            self.state.release(entry);
-        }
-    }
-
-    fn transferred(&mut self, lane: u32, kind: OperationKind, end: u64, length: u64) {
-        let Some(open) = &mut self.lanes[lane as usize].open else { return };
-        (open.position, open.transfers, open.bytes) = (end, open.transfers + 1, open.bytes + length);
-        if kind == OperationKind::Write {
-            open.is_dirty = true;
-            self.state.extend(open.entry, end);
-        }
-    }
-
-    fn closed(&mut self, lane: u32, entry: u32) {
-        let open = self.lanes[lane as usize].open.take();
-        if let Some(open) = &open
-            && self.work.stop_after.is_some()
-            && !self.jumps
-        {
-            self.state.set_position(entry, open.position);
-        }
-        if !open.is_some_and(|open| open.is_broken) {
-            self.state.release(entry);
-        }
-        if self.task() == Some(TreeTask::Fill) {
-            self.state.done(self.task);
-        }
-    }
 }
 
 impl Step {
+    /// The file or directory that it works on.
+    fn entry(&self) -> u32 {
+        let number = self.address.file;
+        Name::split(number).map_or(number, |(entry, _)| entry)
+    }
+
     /// An operation on a name.
     fn on(entry: u32, kind: OperationKind, effect: Effect) -> Self {
         Self { kind, address: Address { file: entry, offset: 0, length: 0 }, effect }
