@@ -2,8 +2,11 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
+
+use rustix::fs::{self, AtFlags, CWD, Mode, OFlags, RawDir, RenameFlags, Timespec, Timestamps, UTIME_NOW};
+use rustix::io::Errno;
 
 use crate::engines::buffers::SlotMap;
 use crate::engines::local::{flush, transfer};
@@ -12,8 +15,13 @@ use crate::plan::OperationKind;
 use crate::tree::Paths;
 
 /// Permissions of new files and directories, before the umask.
-const FILE_MODE: libc::c_uint = 0o644;
-const DIRECTORY_MODE: libc::mode_t = 0o755;
+const FILE_MODE: Mode = Mode::from_raw_mode(0o644);
+const DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o755);
+/// The time of the call, for access and modification.
+const NOW: Timestamps = Timestamps {
+    last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
+    last_modification: Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
+};
 /// Bytes of one `getdents64(2)`, as in glibc.
 const LIST_BYTES: usize = 32 << 10;
 
@@ -77,52 +85,36 @@ impl Access {
 
     fn on_names(&self, request: &Request) -> Result<i64, libc::c_int> {
         let name = self.paths.terminated(request.address.file);
-        let path = name.as_ptr();
-        // SAFETY: every path ends with a zero byte and outlives the calls; a result has its place.
-        unsafe {
-            match request.kind {
-                OperationKind::Getattr => {
-                    let mut status: libc::stat = std::mem::zeroed();
-                    let got = done(libc::stat(path, &raw mut status));
-                    if self.paths.is_verified() { got.map(|_| status.st_size) } else { got }
-                }
-                OperationKind::Setattr => done(libc::utimensat(libc::AT_FDCWD, path, std::ptr::null(), 0)),
-                OperationKind::Access => done(libc::faccessat(libc::AT_FDCWD, path, libc::R_OK, 0)),
-                OperationKind::Lookup => done(libc::faccessat(libc::AT_FDCWD, path, libc::F_OK, 0)),
-                OperationKind::Delete => done(libc::unlink(path)),
-                OperationKind::Mkdir => done(libc::mkdir(path, DIRECTORY_MODE)),
-                OperationKind::Rename => {
-                    let target = self.second(request)?;
-                    match done(libc::renameat2(
-                        libc::AT_FDCWD,
-                        path,
-                        libc::AT_FDCWD,
-                        target.as_ptr(),
-                        libc::RENAME_NOREPLACE,
-                    )) {
-                        // NFS and other file systems do not have the flag.
-                        Err(libc::EINVAL) => rename_to_free(&name, &target),
-                        renamed => renamed,
-                    }
-                }
-                OperationKind::Link => done(libc::link(path, self.second(request)?.as_ptr())),
-                OperationKind::Symlink => {
-                    // In the same directory the name alone leads to the file.
-                    let bytes = name.to_bytes_with_nul();
-                    let last = bytes.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
-                    done(libc::symlink(path.add(last), self.second(request)?.as_ptr()))
-                }
-                OperationKind::Readlink => {
-                    let mut target = [0_u8; libc::PATH_MAX as usize];
-                    let read = libc::readlink(path, target.as_mut_ptr().cast(), target.len());
-                    if read < 0 { Err(last_errno()) } else { Ok(0) }
-                }
-                OperationKind::Readdir | OperationKind::Readdirplus => self.list(request),
-                OperationKind::ReadFile => self.read_file(request),
-                OperationKind::WriteFile => self.write_file(request),
-                OperationKind::Copy => self.copy(request),
-                _ => done(libc::rmdir(path)),
+        let path = &*name;
+        match request.kind {
+            OperationKind::Getattr => {
+                let bytes = fs::stat(path).map_err(Errno::raw_os_error)?.st_size;
+                Ok(if self.paths.is_verified() { bytes } else { 0 })
             }
+            OperationKind::Setattr => done(fs::utimensat(CWD, path, &NOW, AtFlags::empty())),
+            OperationKind::Access => done(fs::access(path, fs::Access::READ_OK)),
+            OperationKind::Lookup => done(fs::access(path, fs::Access::EXISTS)),
+            OperationKind::Delete => done(fs::unlink(path)),
+            OperationKind::Mkdir => done(fs::mkdir(path, DIRECTORY_MODE)),
+            OperationKind::Rename => {
+                let target = self.second(request)?;
+                match fs::renameat_with(CWD, path, CWD, &*target, RenameFlags::NOREPLACE) {
+                    // NFS and other file systems do not have the flag.
+                    Err(Errno::INVAL) => rename_to_free(path, &target),
+                    renamed => done(renamed),
+                }
+            }
+            OperationKind::Link => done(fs::link(path, &*self.second(request)?)),
+            OperationKind::Symlink => done(fs::symlink(last_name(path), &*self.second(request)?)),
+            OperationKind::Readlink => {
+                let mut target = [0_u8; libc::PATH_MAX as usize];
+                done(fs::readlinkat_raw(CWD, path, &mut target).map(drop))
+            }
+            OperationKind::Readdir | OperationKind::Readdirplus => self.list(request),
+            OperationKind::ReadFile => self.read_file(request),
+            OperationKind::WriteFile => self.write_file(request),
+            OperationKind::Copy => self.copy(request),
+            _ => done(fs::rmdir(path)),
         }
     }
 
@@ -137,15 +129,11 @@ impl Access {
     }
 
     fn open_path(&self, path: &CStr, flags: libc::c_int) -> Result<OwnedFd, libc::c_int> {
+        let flags = OFlags::from_bits_retain((self.flags | flags) as u32);
         loop {
-            // SAFETY: the path ends with a zero byte.
-            let opened = unsafe { libc::open(path.as_ptr(), self.flags | flags, FILE_MODE) };
-            if opened >= 0 {
-                // SAFETY: the descriptor is new, and nothing else closes it.
-                return Ok(unsafe { OwnedFd::from_raw_fd(opened) });
-            }
-            if last_errno() != libc::EINTR {
-                return Err(last_errno());
+            match fs::open(path, flags, FILE_MODE) {
+                Err(Errno::INTR) => {}
+                opened => return opened.map_err(Errno::raw_os_error),
             }
         }
     }
@@ -253,64 +241,41 @@ impl Access {
     /// Lists a directory: the number of its entries.
     fn list(&self, request: &Request) -> Result<i64, libc::c_int> {
         // Flags of files do not fit directories.
-        let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let path = self.paths.terminated(request.address.file);
-        // SAFETY: the path ends with a zero byte; the descriptor is new, and nothing else closes it.
-        let directory = unsafe {
-            let opened = libc::open(path.as_ptr(), flags);
-            if opened < 0 {
-                return Err(last_errno());
-            }
-            OwnedFd::from_raw_fd(opened)
-        };
-        let mut buffer = vec![0_u64; LIST_BYTES / 8];
+        let directory = fs::open(&*path, flags, Mode::empty()).map_err(Errno::raw_os_error)?;
+        let mut buffer = Vec::with_capacity(LIST_BYTES);
+        let mut list = RawDir::new(&directory, buffer.spare_capacity_mut());
         let mut entries = 0;
-        loop {
-            // SAFETY: the kernel writes at most as many bytes as the buffer has.
-            let read =
-                unsafe { libc::syscall(libc::SYS_getdents64, directory.as_raw_fd(), buffer.as_mut_ptr(), LIST_BYTES) };
-            if read < 0 {
-                return Err(last_errno());
+        while let Some(entry) = list.next() {
+            let entry = entry.map_err(Errno::raw_os_error)?;
+            let name = entry.file_name();
+            if name == c"." || name == c".." {
+                continue;
             }
-            if read == 0 {
-                close(directory)?;
-                return Ok(entries);
-            }
-            // SAFETY: as many bytes were written.
-            let bytes = unsafe { std::slice::from_raw_parts(buffer.as_ptr().cast::<u8>(), read as usize) };
-            for name in names(bytes) {
-                entries += 1;
-                if request.kind == OperationKind::Readdirplus {
-                    attributes(directory.as_raw_fd(), name)?;
-                }
+            entries += 1;
+            if request.kind == OperationKind::Readdirplus {
+                attributes(&directory, name)?;
             }
         }
+        close(directory)?;
+        Ok(entries)
     }
 }
 
-/// Names in the result of `getdents64(2)`, without the directory itself and its parent.
-fn names(mut bytes: &[u8]) -> impl Iterator<Item = &CStr> {
-    const NAME_AT: usize = 19;
-    std::iter::from_fn(move || {
-        loop {
-            let length = usize::from(u16::from_ne_bytes(bytes.get(16..18)?.try_into().ok()?));
-            let name = CStr::from_bytes_until_nul(bytes.get(NAME_AT..length)?).ok()?;
-            bytes = &bytes[length..];
-            if name != c"." && name != c".." {
-                return Some(name);
-            }
-        }
-    })
+/// The last name of a path: in the same directory it alone leads to the file.
+fn last_name(path: &CStr) -> &CStr {
+    let bytes = path.to_bytes_with_nul();
+    let start = bytes.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
+    CStr::from_bytes_with_nul(&bytes[start..]).unwrap_or(path)
 }
 
-fn attributes(directory: RawFd, name: &CStr) -> Result<(), libc::c_int> {
-    // SAFETY: the name ends with a zero byte, and the result has its place.
-    let code = unsafe {
-        let mut status: libc::stat = std::mem::zeroed();
-        libc::fstatat(directory, name.as_ptr(), &raw mut status, libc::AT_SYMLINK_NOFOLLOW)
-    };
-    // Another client may have removed the entry since.
-    if code == 0 || last_errno() == libc::ENOENT { Ok(()) } else { Err(last_errno()) }
+fn attributes(directory: &OwnedFd, name: &CStr) -> Result<(), libc::c_int> {
+    match fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        // Another client may have removed the entry since.
+        Ok(_) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(errno.raw_os_error()),
+    }
 }
 
 fn close(file: OwnedFd) -> Result<(), libc::c_int> {
@@ -320,19 +285,15 @@ fn close(file: OwnedFd) -> Result<(), libc::c_int> {
 
 /// Renames a file to a name that nothing has when it is looked up.
 fn rename_to_free(from: &CStr, to: &CStr) -> Result<i64, libc::c_int> {
-    // SAFETY: the paths end with zero bytes; the status has its place.
-    unsafe {
-        let mut status: libc::stat = std::mem::zeroed();
-        match done(libc::lstat(to.as_ptr(), &raw mut status)) {
-            Ok(_) => Err(libc::EEXIST),
-            Err(libc::ENOENT) => done(libc::rename(from.as_ptr(), to.as_ptr())),
-            Err(errno) => Err(errno),
-        }
+    match fs::lstat(to) {
+        Ok(_) => Err(libc::EEXIST),
+        Err(Errno::NOENT) => done(fs::rename(from, to)),
+        Err(errno) => Err(errno.raw_os_error()),
     }
 }
 
-fn done(code: libc::c_int) -> Result<i64, libc::c_int> {
-    if code == 0 { Ok(0) } else { Err(last_errno()) }
+fn done(result: Result<(), Errno>) -> Result<i64, libc::c_int> {
+    result.map(|()| 0).map_err(Errno::raw_os_error)
 }
 
 fn last_errno() -> libc::c_int {
