@@ -4,10 +4,12 @@
 //! reply. So a call is its file's template with `xid`, offset and count patched in, and the attributes in a reply are
 //! skipped, not decoded. All other calls use the full codec in `nfs3`; tests check that both give the same bytes.
 
+mod malformed;
 pub mod nfs4;
 
 use thiserror::Error;
 
+pub use self::malformed::Malformed;
 use crate::nfs3::{FATTR3_BYTES, NFS_PROGRAM, NFS_V3, NFS3_FHSIZE, nfsproc3, stable_how};
 use crate::record::{RECORD_MARK_BYTES, RecordMark};
 use crate::rpc::{AUTH_BODY_BYTES_MAX, RPC_VERSION};
@@ -215,7 +217,7 @@ fn flag(word: u32) -> Result<bool, Unparsed> {
     match word {
         0 => Ok(false),
         1 => Ok(true),
-        _ => Err(Unparsed::Malformed("a boolean in it is neither 0 nor 1")),
+        _ => Err(Unparsed::Malformed(Malformed::Boolean)),
     }
 }
 
@@ -231,7 +233,7 @@ pub enum Unparsed {
     Incomplete,
     /// The record is not a reply of this protocol.
     #[error("{0}")]
-    Malformed(&'static str),
+    Malformed(Malformed),
 }
 
 /// One reply: the part of its record (without the record mark) that has arrived, and the record's whole length.
@@ -318,19 +320,19 @@ impl<'a> Reply<'a> {
     fn unusual_head(&self) -> Result<Head, Unparsed> {
         let xid = self.word(0)?;
         if self.word(4)? != 1 {
-            return Err(Unparsed::Malformed("it is not a reply message"));
+            return Err(Unparsed::Malformed(Malformed::NotAReply));
         }
         match self.word(8)? {
             0 => self.accepted(xid),
             1 => self.denied(xid),
-            _ => Err(Unparsed::Malformed("its reply_stat is neither accepted nor denied")),
+            _ => Err(Unparsed::Malformed(Malformed::ReplyStat)),
         }
     }
 
     fn accepted(&self, xid: u32) -> Result<Head, Unparsed> {
         let verifier_bytes = self.word(16)?;
         if verifier_bytes as usize > AUTH_BODY_BYTES_MAX {
-            return Err(Unparsed::Malformed("its verifier is longer than 400 bytes"));
+            return Err(Unparsed::Malformed(Malformed::LongVerifier));
         }
         let stat_at = 20 + (verifier_bytes + padding(verifier_bytes)) as usize;
         let verdict = match self.word(stat_at)? {
@@ -344,7 +346,7 @@ impl<'a> Reply<'a> {
         match self.word(12)? {
             0 => Ok(Head { xid, verdict: Verdict::DeniedVersion, result_at: 24 }),
             1 => Ok(Head { xid, verdict: Verdict::DeniedCredential(self.word(16)?), result_at: 20 }),
-            _ => Err(Unparsed::Malformed("its reject_stat is unknown")),
+            _ => Err(Unparsed::Malformed(Malformed::RejectStat)),
         }
     }
 
@@ -358,10 +360,10 @@ impl<'a> Reply<'a> {
         let [count, eof, length] = self.words(at)?;
         let (eof, payload_at) = (flag(eof)?, at + 12);
         if length != count {
-            return Err(Unparsed::Malformed("its count is not the length of its payload"));
+            return Err(Unparsed::Malformed(Malformed::Count));
         }
         if payload_at as u64 + u64::from(count) + u64::from(padding(count)) != self.length as u64 {
-            return Err(Unparsed::Malformed("its payload does not fill the record"));
+            return Err(Unparsed::Malformed(Malformed::Payload));
         }
         Ok(ReadResult { status, count, eof, payload_at })
     }
@@ -453,7 +455,7 @@ impl<'a> Reply<'a> {
 
     fn ends_at(&self, end: usize) -> Result<(), Unparsed> {
         if self.length > end {
-            return Err(Unparsed::Malformed("the record is longer than its reply"));
+            return Err(Unparsed::Malformed(Malformed::RecordGoesOn));
         }
         if self.arrived.len() < end {
             return Err(self.missing(end));
@@ -463,7 +465,7 @@ impl<'a> Reply<'a> {
 
     #[cold]
     fn missing(&self, end: usize) -> Unparsed {
-        if end > self.length { Unparsed::Malformed("the record ends inside its reply") } else { Unparsed::Incomplete }
+        if end > self.length { Unparsed::Malformed(Malformed::RecordEnds) } else { Unparsed::Incomplete }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The hot path of an `NFSv4.1` client: COMPOUND of SEQUENCE, PUTFH and one operation, from templates.
 
-use super::{CommitResult, ReadResult, Reply, Unparsed, WriteResult, flag, padding, put};
+use super::{CommitResult, Malformed, ReadResult, Reply, Unparsed, WriteResult, flag, padding, put};
 use crate::nfs4::operations::{COMMIT4args, PUTFH4args, READ4args, SEQUENCE4args, WRITE4args, nfs_argop4};
 use crate::nfs4::{
     MINOR_VERSION, NFS_PROGRAM, NFS_V4, NFSPROC4_COMPOUND, compound4_head, nfs_fh4, nfs_opnum4, sessionid4,
@@ -242,7 +242,7 @@ impl Template {
 }
 
 /// A COMPOUND's status is that of its last operation.
-const CONTRADICTION: Unparsed = Unparsed::Malformed("its status is not that of its last operation");
+const CONTRADICTION: Unparsed = Unparsed::Malformed(Malformed::Status);
 
 /// How far a COMPOUND came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -271,7 +271,7 @@ impl Reply<'_> {
         let [operation, put_filehandle] = self.words(at)?;
         expect(operation, nfs_opnum4::OP_PUTFH)?;
         if put_filehandle == 0 && count != 3 {
-            return Err(Unparsed::Malformed("it has not a result for each operation"));
+            return Err(Unparsed::Malformed(Malformed::ResultMissing));
         }
         let last = if put_filehandle == 0 { at + 12 } else { at + 4 };
         if self.word(last)? != status {
@@ -285,7 +285,7 @@ impl Reply<'_> {
     pub fn sequenced(&self, result_at: usize, session: &sessionid4, call: SlotSequence) -> Result<Compound, Unparsed> {
         let [status, tag_bytes, count] = self.words(result_at)?;
         if tag_bytes != 0 {
-            return Err(Unparsed::Malformed("its tag is not that of the call"));
+            return Err(Unparsed::Malformed(Malformed::Tag));
         }
         if count == 0 {
             return if status == 0 { Err(CONTRADICTION) } else { Ok(Compound::Refused(status)) };
@@ -303,7 +303,7 @@ impl Reply<'_> {
     fn check_sequence(&self, at: usize, session: &sessionid4, call: SlotSequence) -> Result<(), Unparsed> {
         let found = self.arrived.get(at..at + 16).ok_or_else(|| self.missing(at + 16))?;
         if found != session || self.words(at + 16)? != [call.sequence, call.slot] {
-            return Err(Unparsed::Malformed("its session, slot or sequence id is not that of the call"));
+            return Err(Unparsed::Malformed(Malformed::Sequence));
         }
         Ok(())
     }
@@ -320,7 +320,7 @@ impl Reply<'_> {
         let eof = flag(eof)?;
         let payload_at = at + 12;
         if payload_at as u64 + u64::from(count) + u64::from(padding(count)) != self.length as u64 {
-            return Err(Unparsed::Malformed("its payload does not fill the record"));
+            return Err(Unparsed::Malformed(Malformed::Payload));
         }
         Ok(ReadResult { status, count, eof, payload_at })
     }
@@ -358,7 +358,7 @@ fn expect(found: u32, operation: nfs_opnum4) -> Result<(), Unparsed> {
     if found == operation as u32 {
         return Ok(());
     }
-    Err(Unparsed::Malformed("it has the result of another operation"))
+    Err(Unparsed::Malformed(Malformed::AnotherOperation))
 }
 
 #[cfg(test)]

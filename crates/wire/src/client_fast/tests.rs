@@ -165,7 +165,7 @@ fn read_reply(count: u32) -> Vec<u8> {
     reply(5, opaque_auth::NONE, &read)
 }
 
-fn malformed(record: &[u8], length: usize) -> &'static str {
+fn malformed(record: &[u8], length: usize) -> Malformed {
     let reply = Reply::new(record, length);
     let parsed = reply.head().and_then(|head| reply.read(head.result_at));
     match parsed {
@@ -182,16 +182,16 @@ fn replies_that_lie_are_refused() {
         record[at..at + 4].copy_from_slice(&word.to_be_bytes());
         malformed(&record, record.len())
     };
-    assert_eq!(damaged(4, 0), "it is not a reply message");
-    assert_eq!(damaged(8, 2), "its reply_stat is neither accepted nor denied");
-    assert_eq!(damaged(16, 401), "its verifier is longer than 400 bytes");
-    assert_eq!(damaged(16, 400), "the record ends inside its reply");
-    assert_eq!(damaged(28, 2), "a boolean in it is neither 0 nor 1");
-    assert_eq!(damaged(32, 9), "its count is not the length of its payload");
-    assert_eq!(damaged(36, 7), "a boolean in it is neither 0 nor 1");
-    assert_eq!(malformed(&sound, sound.len() + 4), "its payload does not fill the record");
-    assert_eq!(malformed(&sound, sound.len() - 4), "its payload does not fill the record");
-    assert_eq!(malformed(&sound, 20), "the record ends inside its reply");
+    assert_eq!(damaged(4, 0), Malformed::NotAReply);
+    assert_eq!(damaged(8, 2), Malformed::ReplyStat);
+    assert_eq!(damaged(16, 401), Malformed::LongVerifier);
+    assert_eq!(damaged(16, 400), Malformed::RecordEnds);
+    assert_eq!(damaged(28, 2), Malformed::Boolean);
+    assert_eq!(damaged(32, 9), Malformed::Count);
+    assert_eq!(damaged(36, 7), Malformed::Boolean);
+    assert_eq!(malformed(&sound, sound.len() + 4), Malformed::Payload);
+    assert_eq!(malformed(&sound, sound.len() - 4), Malformed::Payload);
+    assert_eq!(malformed(&sound, 20), Malformed::RecordEnds);
 }
 
 #[test]

@@ -3,8 +3,10 @@
 
 use std::sync::atomic::AtomicBool;
 
+use iocurve_wire::client_fast::Malformed;
+
 use super::names::{Cursor, Details, Listed, ListedPage, NamedCall, Procedure};
-use super::protocol::{Found, MORE_THAN_REQUESTED, Protocol};
+use super::protocol::{Found, Protocol};
 use super::transport::rpc::Rpc;
 use super::transport::socket::Socket;
 use crate::error::EngineError;
@@ -17,7 +19,6 @@ pub(super) const FILE_MODE: u32 = 0o644;
 pub(super) const DIRECTORY_MODE: u32 = 0o755;
 /// Servers with a lower limit of READ or WRITE are refused.
 const CALL_BYTES_MIN: u32 = 512;
-const NO_HANDLE: &str = "it has no handle of the object";
 
 /// The server's answer to a call, a value or a status of the version; or an error that ends the worker.
 pub(super) type Answer<T> = Result<Result<T, u32>, EngineError>;
@@ -142,20 +143,20 @@ pub(super) trait Calls<'a, P: Protocol>: Sized {
 
     fn look_up(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<P::Handle> {
         let found = granted!(self.on_name(Procedure::LookUp, entry));
-        found.handle.map(Ok).ok_or_else(|| self.rpc().invalid(&NO_HANDLE))
+        found.handle.map(Ok).ok_or_else(|| self.rpc().invalid(&Malformed::HandleMissing))
     }
 
     /// Looks a name up, with kind, length and facts.
     fn find(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<Node<P::Handle>> {
         let Found::<P> { handle, details, .. } = granted!(self.on_name(Procedure::Find, entry));
-        let handle = handle.ok_or_else(|| self.rpc().invalid(&NO_HANDLE))?;
+        let handle = handle.ok_or_else(|| self.rpc().invalid(&Malformed::HandleMissing))?;
         let details = match details {
             None => granted!(self.on_name(Procedure::Find, &Entry { directory: &handle, name: "" })).details,
             details => details,
         };
         match details.map(|details| *details) {
             Some(Details::Object { kind, bytes, facts }) => Ok(Ok(Node { handle, kind, bytes, facts })),
-            _ => Err(self.rpc().invalid(&"it lacks type and size of a file")),
+            _ => Err(self.rpc().invalid(&Malformed::TypeMissing)),
         }
     }
 
@@ -170,7 +171,7 @@ pub(super) trait Calls<'a, P: Protocol>: Sized {
         let found = granted!(self.ask(&NamedCall { procedure, directory, cursor, ..NamedCall::default() }));
         match (found.listed, found.details.map(|details| *details)) {
             (Some(page), Some(Details::Entries(entries))) => Ok(Ok((page, entries))),
-            _ => Err(self.rpc().invalid(&"it lacks the result of a READDIR")),
+            _ => Err(self.rpc().invalid(&Malformed::ListMissing)),
         }
     }
 
@@ -191,7 +192,7 @@ pub(super) trait Calls<'a, P: Protocol>: Sized {
     fn read(&mut self, file: &P::Handle, length: u32) -> Answer<Vec<u8>> {
         let (procedure, directory, mut read) = (Procedure::ReadWhole, file.clone(), Vec::new());
         granted!(self.make(&NamedCall { procedure, directory, length, ..NamedCall::default() }, &[], &mut read));
-        if read.len() > length as usize { Err(self.rpc().invalid(&MORE_THAN_REQUESTED)) } else { Ok(Ok(read)) }
+        if read.len() > length as usize { Err(self.rpc().invalid(&Malformed::MoreThanRequested)) } else { Ok(Ok(read)) }
     }
 
     /// Writes the start of a file, to stable storage; returns the bytes written.

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
 
+use iocurve_wire::client_fast::Malformed;
+
 use super::calls::{CallLimits, Calls, Entry, Mountable, Node};
 use super::names::{Cursor, Listed, Procedure};
 use super::status::{EXIST, ISDIR, NOENT, NOTEMPTY, refused};
@@ -173,10 +175,10 @@ impl<'a, P: Mountable> Export<'a, P> {
                 return Ok(all);
             }
             let Some(next) = page.last else {
-                return Err(self.calls.rpc().invalid(&"a list of a directory has neither an entry nor an end"));
+                return Err(self.calls.rpc().invalid(&Malformed::ListWithoutEnd));
             };
             if !seen.insert(next.cookie) {
-                return Err(self.calls.rpc().invalid(&"a list of a directory comes back to where it was"));
+                return Err(self.calls.rpc().invalid(&Malformed::ListAgain));
             }
             self.calls.rpc().check_stop()?;
             from = next;

@@ -68,8 +68,6 @@ struct Operation {
     step: Step,
     /// Directories were looked up again, for the handle known of one was stale.
     is_fresh: bool,
-    /// Number of a file that is being closed.
-    number: u32,
     /// A copy works on its target: it opens, reads or writes, and closes either in turn.
     on_target: bool,
     /// Bytes of a whole file that were moved, or entries that were listed.
@@ -88,7 +86,6 @@ impl Operation {
             request,
             step: Step::Data,
             is_fresh: false,
-            number: 0,
             on_target: false,
             moved: 0,
             held: 0,
@@ -113,10 +110,10 @@ enum Step {
     Target,
     /// Reads, writes or flushes.
     Data,
-    /// Commits a file that is being closed.
-    Commit,
-    /// Closes a file, and is then done, or removes it.
-    Close,
+    /// Commits the open file of this number, which is being closed.
+    Commit { number: u32 },
+    /// Closes the open file of this number, and is then done, or removes it.
+    Close { number: u32 },
     /// The last call.
     Last(Procedure),
 }
@@ -253,21 +250,13 @@ impl<P: Mountable> NfsMetadataEngine<P> {
     /// Links an object, which `name` leads to in a directory, or which `directory` is itself.
     fn link(&mut self, slot: u32, directory: P::Handle, name: Vec<u8>) {
         let Some((new_directory, new_name)) = self.second_place(slot) else { return };
-        let procedure = Procedure::Link;
-        self.operations[slot as usize].step = Step::Last(procedure);
-        let call = NamedCall { procedure, directory, name, new_directory, new_name, ..NamedCall::default() };
-        let call = self.load.flight.open_named(slot, |place| *place = call);
-        self.load.dispatch(call);
+        self.call_to(slot, Procedure::Link, (directory, name), (new_directory, new_name));
     }
 
     /// Creates a symbolic link to a name of the same directory.
     fn symlink(&mut self, slot: u32, to: &[u8]) {
         let Some((directory, name)) = self.second_place(slot) else { return };
-        let procedure = Procedure::Symlink;
-        self.operations[slot as usize].step = Step::Last(procedure);
-        let call = NamedCall { procedure, directory, name, new_name: to.to_vec(), ..NamedCall::default() };
-        let call = self.load.flight.open_named(slot, |place| *place = call);
-        self.load.dispatch(call);
+        self.call_to(slot, Procedure::Symlink, (directory, name), (P::Handle::default(), to.to_vec()));
     }
 
     /// Lists a directory from where the last page has ended.
@@ -278,7 +267,7 @@ impl<P: Mountable> NfsMetadataEngine<P> {
         let procedure =
             if request.kind == OperationKind::Readdir { Procedure::Readdir } else { Procedure::Readdirplus };
         self.operations[slot as usize].step = Step::Last(procedure);
-        let call = self.load.flight.open_named(slot, |call| {
+        let call = self.load.flight.calls.open_named(slot, |call| {
             (call.procedure, call.directory, call.cursor) = (procedure, directory, cursor);
             call.name.clear();
         });
@@ -339,7 +328,7 @@ impl<P: Mountable> NfsMetadataEngine<P> {
         let length = if on_target { held } else { request.address.length };
         let procedure = if self.writes_whole(slot) { Procedure::WriteWhole } else { Procedure::ReadWhole };
         self.operations[slot as usize].step = Step::Last(procedure);
-        let call = self.load.flight.open_named(slot, |call| {
+        let call = self.load.flight.calls.open_named(slot, |call| {
             (call.procedure, call.directory, call.name, call.length) = (procedure, directory, name, length);
         });
         self.load.dispatch(call);
@@ -428,17 +417,13 @@ impl<P: Mountable> NfsMetadataEngine<P> {
         let target = self.operations[slot as usize].request.address.offset as u32;
         let Some((directory, name)) = self.place(slot, self.file(slot), false) else { return };
         let Some((new_directory, new_name)) = self.place(slot, target, true) else { return };
-        self.operations[slot as usize].step = Step::Last(Procedure::Rename);
-        let procedure = Procedure::Rename;
-        let call = NamedCall { procedure, directory, name, new_directory, new_name, ..NamedCall::default() };
-        let call = self.load.flight.open_named(slot, |place| *place = call);
-        self.load.dispatch(call);
+        self.call_to(slot, Procedure::Rename, (directory, name), (new_directory, new_name));
     }
 
     /// Removes a file; an open file is closed first.
     fn delete(&mut self, slot: u32, directory: P::Handle, name: Vec<u8>) {
         if let Some(Opened { file: Some((number, _)), .. }) = self.opened.remove(&self.file(slot)) {
-            self.load.flight.take_unstable(number);
+            self.load.flight.commits.take(number);
             if P::CLOSES {
                 return self.close_on_server(slot, number);
             }
@@ -461,10 +446,9 @@ impl<P: Mountable> NfsMetadataEngine<P> {
             self.complete(slot, -i64::from(libc::EBADF));
             return Ok(());
         };
-        if self.load.flight.take_unstable(number) {
+        if self.load.flight.commits.take(number) {
             let address = Address { file: number, offset: 0, length: 0 };
-            self.operations[slot as usize].step = Step::Commit;
-            self.operations[slot as usize].number = number;
+            self.operations[slot as usize].step = Step::Commit { number };
             return self.load.submit(Request { slot, kind: OperationKind::Fsync, address });
         }
         self.closed_by(slot, number);
@@ -484,10 +468,8 @@ impl<P: Mountable> NfsMetadataEngine<P> {
     }
 
     fn close_on_server(&mut self, slot: u32, number: u32) {
-        let operation = &mut self.operations[slot as usize];
-        operation.step = Step::Close;
-        operation.number = number;
-        let call = self.load.flight.open_named(slot, |call| {
+        self.operations[slot as usize].step = Step::Close { number };
+        let call = self.load.flight.calls.open_named(slot, |call| {
             call.procedure = Procedure::Close;
             call.file = number;
         });
@@ -516,9 +498,18 @@ impl<P: Mountable> NfsMetadataEngine<P> {
         self.call_as(slot, Step::Last(procedure), procedure, directory, name);
     }
 
+    /// Makes the last call of an operation on two names.
+    fn call_to(&mut self, slot: u32, procedure: Procedure, from: (P::Handle, Vec<u8>), to: (P::Handle, Vec<u8>)) {
+        self.operations[slot as usize].step = Step::Last(procedure);
+        let ((directory, name), (new_directory, new_name)) = (from, to);
+        let call = NamedCall { procedure, directory, name, new_directory, new_name, ..NamedCall::default() };
+        let call = self.load.flight.calls.open_named(slot, |place| *place = call);
+        self.load.dispatch(call);
+    }
+
     fn call_as(&mut self, slot: u32, step: Step, procedure: Procedure, directory: P::Handle, name: Vec<u8>) {
         self.operations[slot as usize].step = step;
-        let call = self.load.flight.open_named(slot, |call| {
+        let call = self.load.flight.calls.open_named(slot, |call| {
             (call.procedure, call.directory, call.name) = (procedure, directory, name);
         });
         self.load.dispatch(call);
@@ -560,12 +551,12 @@ impl<P: Mountable> NfsMetadataEngine<P> {
     fn advance(&mut self) -> Result<(), EngineError> {
         let mut moved = std::mem::take(&mut self.moved);
         for Completion { slot, result } in moved.drain(..) {
-            let Operation { request, step, number, .. } = self.operations[slot as usize];
+            let Operation { request, step, .. } = self.operations[slot as usize];
             let is_whole = request.kind.moves_whole_files();
             match step {
-                Step::Commit if result >= 0 => self.closed_by(slot, number),
+                Step::Commit { number } if result >= 0 => self.closed_by(slot, number),
                 // The file is closed, and the operation has failed.
-                Step::Commit if is_whole => {
+                Step::Commit { number } if is_whole => {
                     self.operations[slot as usize].closes = Some(result);
                     self.closed_by(slot, number);
                 }
@@ -599,12 +590,12 @@ impl<P: Mountable> NfsMetadataEngine<P> {
                 Ok(Found::<P>::default())
             }
             // A state that the server has forgotten is closed, too.
-            (Step::Close, Err(status)) if P::judge(status) == Judgement::Recover => Ok(Found::<P>::default()),
+            (Step::Close { .. }, Err(status)) if P::judge(status) == Judgement::Recover => Ok(Found::<P>::default()),
             (_, result) => result,
         };
         match result {
             Ok(found) => self.succeeded(slot, step, found),
-            Err(STALE | BADHANDLE) if !is_fresh && step != Step::Close => self.start_afresh(slot),
+            Err(STALE | BADHANDLE) if !is_fresh && !matches!(step, Step::Close { .. }) => self.start_afresh(slot),
             Err(status) => self.failed(slot, status),
         }
     }
@@ -653,7 +644,7 @@ impl<P: Mountable> NfsMetadataEngine<P> {
                     self.call_as(slot, Step::Created, Procedure::LookUp, directory, name);
                 }
             }
-            (Step::Close, _) => return self.closed(slot),
+            (Step::Close { number }, _) => return self.closed(slot, number),
             (Step::Last(Procedure::Getattr), Some(handle)) if found.size.is_none() => {
                 self.call(slot, Procedure::Getattr, handle, Vec::new());
             }
@@ -701,8 +692,8 @@ impl<P: Mountable> NfsMetadataEngine<P> {
     }
 
     /// A file was closed on the server.
-    fn closed(&mut self, slot: u32) -> Result<(), EngineError> {
-        let Operation { request, number, closes, .. } = self.operations[slot as usize];
+    fn closed(&mut self, slot: u32, number: u32) -> Result<(), EngineError> {
+        let Operation { request, closes, .. } = self.operations[slot as usize];
         self.release(number);
         if request.kind == OperationKind::Delete {
             return self.start(slot);

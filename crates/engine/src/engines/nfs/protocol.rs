@@ -186,12 +186,6 @@ pub(super) enum Judgement {
     Recover,
 }
 
-/// A reply to a WRITE that breaks RFC 1813 §3.3.7 and RFC 8881 §18.32.
-pub(super) const LESS_STABLE: &str = "a WRITE is less stable than requested, so its data may be lost";
-
-/// A reply with data that do not fit its call.
-pub(super) const MORE_THAN_REQUESTED: &str = "it has more data than requested";
-
 /// The stability that WRITEs ask for, in any version.
 pub(super) fn stability(durability: Durability) -> stable_how {
     match durability {

@@ -256,14 +256,15 @@ impl Wire {
         let buffers = Buffers::new(3, 40_000);
         // SAFETY: tests access a slot before they make a call for it, or after its completion.
         let slots = unsafe { buffers.slot_map() };
-        let flight = Flight::new(protocol, slots, 3, 1, limits, keep_payload, SECOND);
+        let mount = NfsMount { keep_payload, timeout_ns: SECOND, ..Server::answering().mount() };
+        let flight = Flight::new(protocol, slots, 3, 1, limits, &mount);
         Self { socket, peer, buffers, flight, outgoing: Outgoing::default(), incoming: Incoming::new(40_000) }
     }
 
     fn call(&mut self, request: Request) {
         self.flight.open_operation(request.slot, 1);
         let call = self.flight.open_call(&request, 0, request.address.length);
-        self.flight.assign(call, 0);
+        self.flight.calls.assign(call, 0);
         self.flight.write(call, &mut self.outgoing);
     }
 

@@ -189,11 +189,11 @@ fn a_reply_that_contradicts_itself_or_its_call_is_malformed() {
         let at = reply.head().unwrap().result_at;
         assert_eq!(reply.compound(at, &session, call), Err(Unparsed::Malformed(why)));
     };
-    let another = "its session, slot or sequence id is not that of the call";
+    let another = Malformed::Sequence;
     malformed(&good, [8; 16], AT, another);
     malformed(&good, SESSION, SlotSequence { slot: 8, ..AT }, another);
     malformed(&good, SESSION, SlotSequence { sequence: 1, ..AT }, another);
-    let contradiction = "its status is not that of its last operation";
+    let contradiction = Malformed::Status;
     let contradicting: [(_, &[nfs_resop4<'_>]); 5] = [
         (NFS4_OK, &[]),
         (NFS4ERR_IO, &[sequenced()]),
@@ -204,7 +204,7 @@ fn a_reply_that_contradicts_itself_or_its_call_is_malformed() {
     for (status, results) in contradicting {
         malformed(&reply(status, results), SESSION, AT, contradiction);
     }
-    let count = "it has not a result for each operation";
+    let count = Malformed::ResultMissing;
     malformed(&reply(NFS4_OK, &[sequenced(), put.clone()]), SESSION, AT, count);
     malformed(&reply(NFS4_OK, &[sequenced(), put.clone(), put, read]), SESSION, AT, count);
 }

@@ -282,7 +282,7 @@ impl<P: Mountable> Writer<'_, P> {
     fn settle(&mut self) {
         let end = self.clock.now() + SETTLE_NS;
         let mut done = Vec::new();
-        while !self.engine.flight.is_empty() && self.clock.now() < end {
+        while !self.engine.flight.calls.is_empty() && self.clock.now() < end {
             if self.engine.reap(1, end, &mut done).is_err() {
                 return;
             }
@@ -308,7 +308,7 @@ impl<P: Mountable> Writer<'_, P> {
         }
         self.engine.finish()?;
         check_stop(stop)?;
-        Ok(self.engine.flight.verifier_changes == 0)
+        Ok(self.engine.flight.commits.verifier_changes == 0)
     }
 
     fn fill(&mut self, request: &Request) {

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
+use iocurve_wire::client_fast::Malformed;
+
 use super::super::calls::{Calls, FileFacts, Mountable};
 use super::super::export::Export;
 use super::super::names::Procedure;
@@ -46,7 +48,7 @@ impl<P: Mountable> SmallFiles for Export<'_, P> {
         }
         let (directory, leaf) = self.directory_of(name)?;
         match self.look_up(&directory, leaf, name)?.map(|node| node.facts) {
-            Some(None) => Err(self.calls.rpc().invalid(&"it lacks attributes of a file")),
+            Some(None) => Err(self.calls.rpc().invalid(&Malformed::AttributesMissing)),
             facts => Ok(facts.flatten()),
         }
     }

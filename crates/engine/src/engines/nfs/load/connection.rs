@@ -142,7 +142,7 @@ impl Connection {
     /// Time for which a reply is outstanding.
     pub(super) fn unanswered_ns<P: Protocol>(&mut self, flight: &Flight<P>, now: Nanos) -> Nanos {
         self.note_heard(now);
-        if flight.load(self.number).calls == 0 {
+        if flight.calls.load(self.number).calls == 0 {
             (self.waiting_since, self.unanswered_since) = (now, now);
         }
         now.saturating_sub(self.waiting_since)

@@ -6,13 +6,14 @@
 
 use std::io;
 
-use iocurve_wire::client_fast::{ReadResult, Reply, Unparsed, Verdict};
+use iocurve_wire::client_fast::{Malformed, ReadResult, Reply, Unparsed, Verdict};
 use iocurve_wire::record::{Progress, Reassembler};
 
 use super::super::names::{ENTRIES_BYTES, WHOLE_BYTES_MAX};
-use super::super::protocol::{CallKind, MORE_THAN_REQUESTED, Passed, Protocol};
+use super::super::protocol::{CallKind, Passed, Protocol};
 use super::super::transport::socket::{DONTWAIT, Socket, not_now};
-use super::flight::{Flight, LARGE_BYTES};
+use super::flight::Flight;
+use super::table::LARGE_BYTES;
 use crate::engines::request::Completion;
 
 /// Size of the buffer for one receive.
@@ -31,7 +32,7 @@ pub(in crate::engines::nfs) enum Lost {
     /// It was closed or broke.
     Closed(io::Error),
     /// The server sent an invalid reply.
-    Garbage(&'static str),
+    Garbage(Malformed),
 }
 
 /// Receiving side of one connection.
@@ -136,7 +137,7 @@ impl Incoming {
         flight: &mut Flight<P>,
     ) -> (usize, io::Result<usize>) {
         let keeps = self.payload.is_some_and(|payload| flight.keeps_payload(payload.call));
-        match self.target(P::READ_REPLY_HEAD_BYTES, flight.load(connection).large_reads > 0, keeps) {
+        match self.target(P::READ_REPLY_HEAD_BYTES, flight.calls.load(connection).large_reads > 0, keeps) {
             Target::Staging { bytes } => {
                 let received = socket.receive(&mut self.staging[self.end..self.end + bytes], flags);
                 self.end += *received.as_ref().unwrap_or(&0);
@@ -208,7 +209,7 @@ impl Incoming {
         connection: usize,
         flight: &mut Flight<P>,
         done: &mut Vec<Completion>,
-    ) -> Result<(), &'static str> {
+    ) -> Result<(), Malformed> {
         let Self { staging, start, end, records, payload, heard, heard_part } = self;
         let mut input = &staging[*start..*end];
         loop {
@@ -218,7 +219,7 @@ impl Incoming {
                 *heard = true;
                 flight.read_done(call, result, done);
             }
-            match records.advance(&mut input).map_err(|_| "a record is longer than any reply")? {
+            match records.advance(&mut input).map_err(|_| Malformed::LongRecord)? {
                 Progress::NeedBytes { .. } => break,
                 Progress::Record(record) => {
                     *heard = true;
@@ -249,7 +250,7 @@ fn whole_reply<P: Protocol>(
     connection: usize,
     flight: &mut Flight<P>,
     done: &mut Vec<Completion>,
-) -> Result<(), &'static str> {
+) -> Result<(), Malformed> {
     match answer(&Reply::new(record, record.len()), record.len(), connection, flight, done) {
         Ok(Answer::Done) => Ok(()),
         Ok(Answer::Payload { call, result }) => {
@@ -257,7 +258,7 @@ fn whole_reply<P: Protocol>(
             flight.read_done(call, result, done);
             Ok(())
         }
-        Err(Unparsed::Incomplete) => Err("the record ends inside its reply"),
+        Err(Unparsed::Incomplete) => Err(Malformed::RecordEnds),
         Err(Unparsed::Malformed(why)) => Err(why),
     }
 }
@@ -269,7 +270,7 @@ fn partial_reply<P: Protocol>(
     length: usize,
     connection: usize,
     flight: &mut Flight<P>,
-) -> Result<Option<Payload>, &'static str> {
+) -> Result<Option<Payload>, Malformed> {
     match answer(&Reply::new(arrived, length), length, connection, flight, &mut Vec::new()) {
         Ok(Answer::Payload { call, result }) => Ok(Some(Payload { call, result, placed: 0 })),
         Ok(Answer::Done) | Err(Unparsed::Incomplete) => Ok(None),
@@ -294,28 +295,28 @@ fn answer<P: Protocol>(
     done: &mut Vec<Completion>,
 ) -> Result<Answer, Unparsed> {
     let head = reply.head()?;
-    let Some((call, kind)) = flight.find(head.xid, connection) else {
-        return Err(Unparsed::Malformed("it answers no call that was made"));
+    let Some((call, kind)) = flight.calls.find(head.xid, connection) else {
+        return Err(Unparsed::Malformed(Malformed::UnknownXid));
     };
     let passed = match head.verdict {
         Verdict::Success if kind == CallKind::Named => {
-            flight.protocol.pass_named(reply, head.result_at, flight.sequence(call))?
+            flight.protocol.pass_named(reply, head.result_at, flight.calls[call].sequence)?
         }
-        Verdict::Success => flight.protocol.pass(reply, head.result_at, flight.sequence(call))?,
+        Verdict::Success => flight.protocol.pass(reply, head.result_at, flight.calls[call].sequence)?,
         _ => Passed::At(0),
     };
     if let (CallKind::Read, Verdict::Success, Passed::At(at)) = (kind, head.verdict, passed) {
         let result = P::read(reply, at)?;
         if result.status == 0 {
-            if result.count > flight.asked(call) {
-                return Err(Unparsed::Malformed(MORE_THAN_REQUESTED));
+            if result.count > flight.calls[call].part.length {
+                return Err(Unparsed::Malformed(Malformed::MoreThanRequested));
             }
             return Ok(Answer::Payload { call, result });
         }
     }
     let length_max = if kind == CallKind::Named { NAMED_REPLY_BYTES_MAX } else { PLAIN_REPLY_BYTES_MAX };
     if length > length_max {
-        return Err(Unparsed::Malformed("it is too long for its call"));
+        return Err(Unparsed::Malformed(Malformed::TooLong));
     }
     if !reply.is_whole() {
         return Err(Unparsed::Incomplete);
@@ -323,7 +324,7 @@ fn answer<P: Protocol>(
     match (head.verdict, passed) {
         (Verdict::Success, Passed::At(at)) => executed(reply, at, call, kind, flight, done)?,
         (Verdict::Success, Passed::Alone) if kind == CallKind::Renewal => flight.renewed(call, done),
-        (Verdict::Success, Passed::Alone) => return Err(Unparsed::Malformed("it lacks the result of its operation")),
+        (Verdict::Success, Passed::Alone) => return Err(Unparsed::Malformed(Malformed::OperationMissing)),
         (Verdict::Success, Passed::Refused(status)) => flight.not_executed(call, status, done),
         (verdict, _) => flight.rejected(call, verdict, done),
     }
@@ -343,8 +344,8 @@ fn executed<P: Protocol>(
         CallKind::Read => flight.read_done(call, P::read(reply, at)?, done),
         CallKind::Write => {
             let result = P::write(reply, at)?;
-            if result.count > flight.asked(call) {
-                return Err(Unparsed::Malformed("it wrote more than requested"));
+            if result.count > flight.calls[call].part.length {
+                return Err(Unparsed::Malformed(Malformed::WroteMore));
             }
             flight.write_done(call, result, done);
         }

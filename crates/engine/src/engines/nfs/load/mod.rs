@@ -1,12 +1,16 @@
 //! [`NfsEngine`] carries the load. On the hot path a call is a template with a few words patched in
 //! (`iocurve_wire::client_fast`), all calls of a round leave in one send per connection (`outgoing`), all replies of a
-//! receive are parsed in place (`incoming`), and a reply finds its call by its `xid` (`flight`). A connection that broke,
+//! receive are parsed in place (`incoming`), and a reply finds its call by its `xid` (`table`). `flight` has the operations of these calls, with what must be committed
+//! (`commits`) or sent again (`recovery`). A connection that broke,
 //! or on which no reply comes, is re-established and its calls are sent again, as in a hard mount (`connection`).
 
+mod commits;
 mod connection;
 pub(super) mod flight;
 pub(super) mod incoming;
 pub(super) mod outgoing;
+mod recovery;
+mod table;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -16,6 +20,7 @@ use std::thread;
 
 use iocurve_epoll::Epoll;
 use iocurve_meter::{Clock, Nanos};
+use iocurve_wire::client_fast::Malformed;
 
 use crate::engines::buffers::SlotMap;
 use crate::engines::request::{Completion, Engine, Request};
@@ -29,7 +34,7 @@ use self::flight::{CALLS_MAX, Flight};
 use self::incoming::Lost;
 use super::calls::{CallLimits, Mountable};
 use super::export::Export;
-use super::protocol::{LESS_STABLE, Protocol, Recovered, SlotCounts, stability};
+use super::protocol::{Protocol, Recovered, SlotCounts};
 use super::status::refused;
 use super::transport::patience::{JUKEBOX_DELAY_NS, silence_ns_max};
 use super::transport::rpc::seconds;
@@ -130,9 +135,7 @@ impl<P: Mountable> NfsEngine<P> {
             let connection = Connection::new(number, socket, &epoll, read_bytes_max, clock.now());
             connections.push(connection.map_err(|source| EngineError::System { action: "watch a socket", source })?);
         }
-        let mut flight =
-            Flight::new(protocol, slots, depth, connections.len(), limits, mount.keep_payload, mount.timeout_ns);
-        flight.stable = stability(mount.durability);
+        let flight = Flight::new(protocol, slots, depth, connections.len(), limits, mount);
         Ok(Self {
             server,
             route,
@@ -172,7 +175,7 @@ impl<P: Protocol> NfsEngine<P> {
     fn place(&mut self, call: u32) {
         let connection = self.least_loaded();
         self.next = if connection + 1 == self.connections.len() { 0 } else { connection + 1 };
-        self.flight.assign(call, connection);
+        self.flight.calls.assign(call, connection);
         self.connections[connection].queue(call, &self.flight);
     }
 
@@ -184,7 +187,7 @@ impl<P: Protocol> NfsEngine<P> {
         let mut best = (u32::MAX, self.next);
         for step in 0..self.connections.len() {
             let number = (self.next + step) % self.connections.len();
-            let calls = self.flight.load(number).calls;
+            let calls = self.flight.calls.load(number).calls;
             if calls < best.0 && self.connections[number].is_up() {
                 best = (calls, number);
             }
@@ -213,11 +216,11 @@ impl<P: Protocol> NfsEngine<P> {
             self.flush()?;
         }
         self.receive(now, deadline.min(now + MAINTENANCE_NS), done)?;
-        if let Some(file) = self.flight.less_stable {
-            let (server, path) = (&self.server, &self.paths[file as usize]);
-            return Err(EngineError::Target(format!("{path}: invalid reply from server {server}: {LESS_STABLE}")));
+        if let Some(file) = self.flight.commits.less_stable {
+            let (server, path, why) = (&self.server, &self.paths[file as usize], Malformed::LessStable);
+            return Err(EngineError::Target(format!("{path}: invalid reply from server {server}: {why}")));
         }
-        if self.flight.state_lost.is_some() && self.recovering.is_none() {
+        if self.flight.recovery.state_lost.is_some() && self.recovering.is_none() {
             self.recover(now)?;
         }
         self.reissue(now);
@@ -270,15 +273,15 @@ impl<P: Protocol> NfsEngine<P> {
 
     /// Repeats calls that moved only some of their bytes, and postpones those that the server asked to repeat later.
     fn reissue(&mut self, now: Nanos) {
-        while let Some(call) = self.flight.retry_now.pop() {
+        while let Some(call) = self.flight.recovery.retry_now.pop() {
             self.dispatch(call);
         }
-        while let Some(call) = self.flight.retry_later.pop() {
+        while let Some(call) = self.flight.recovery.retry_later.pop() {
             let due = now + JUKEBOX_DELAY_NS;
             self.postponed.push_back((due, call));
             self.alarm = self.alarm.min(due);
         }
-        if self.flight.has_waiting() {
+        if self.flight.recovery.has_waiting() {
             let now = self.clock.now();
             while let Some(call) = self.flight.acquire_next(now) {
                 self.place(call);
@@ -331,7 +334,7 @@ impl<P: Protocol> NfsEngine<P> {
 
     /// Renews the lease of a client that makes no calls.
     fn renew(&mut self, now: Nanos) {
-        if !self.flight.is_empty() {
+        if !self.flight.calls.is_empty() {
             self.quiet_since = now;
         } else if now.saturating_sub(self.quiet_since) > self.flight.protocol.renewal_ns()
             && let Some(call) = self.flight.open_renewal()
@@ -346,7 +349,7 @@ impl<P: Protocol> NfsEngine<P> {
     fn recover(&mut self, now: Nanos) -> Result<(), EngineError> {
         self.flight.suspend();
         let Some(recovery) = self.flight.protocol.recovery(&self.mount, self.route.clone(), &self.server) else {
-            self.flight.state_lost = None;
+            self.flight.recovery.state_lost = None;
             return Ok(());
         };
         self.connections.iter_mut().for_each(Connection::suspend);
@@ -399,7 +402,7 @@ impl<P: Protocol> NfsEngine<P> {
                 if self.garbage >= GARBAGE_MAX {
                     return Err(self.invalid_reply(why));
                 }
-                why.to_owned()
+                why.to_string()
             }
         });
         self.connections[number].lose(now);
@@ -407,7 +410,7 @@ impl<P: Protocol> NfsEngine<P> {
         Ok(())
     }
 
-    fn invalid_reply(&self, why: &str) -> EngineError {
+    fn invalid_reply(&self, why: Malformed) -> EngineError {
         EngineError::Connection(format!(
             "NFS server {}: {GARBAGE_MAX} replies were invalid (the last one: {why}); is it an {} server?",
             self.server,
@@ -427,7 +430,7 @@ impl<P: Protocol> NfsEngine<P> {
     }
 
     fn commit_failed(&self) -> Result<(), EngineError> {
-        match self.flight.commit_failure {
+        match self.flight.commits.failure {
             Some((file, status)) => {
                 let path = self.paths.get(file as usize).map_or("a file that is still open", String::as_str);
                 Err(refused::<P>("commit", path, status))
@@ -449,7 +452,7 @@ impl<P: Protocol> NfsEngine<P> {
 impl<P: Protocol> Drop for NfsEngine<P> {
     fn drop(&mut self) {
         self.cancel.store(true, Ordering::Relaxed);
-        if self.flight.is_empty()
+        if self.flight.calls.is_empty()
             && let Some(socket) = self.connections.iter_mut().find_map(Connection::take_socket)
         {
             self.flight.protocol.leave(socket, self.route.clone(), &self.server);
@@ -505,7 +508,7 @@ impl<P: Protocol> Engine for NfsEngine<P> {
             while let Some(call) = self.flight.open_commit() {
                 self.dispatch(call);
             }
-            if self.flight.is_empty() {
+            if self.flight.calls.is_empty() {
                 break;
             }
             self.flush()?;
@@ -533,16 +536,16 @@ impl<P: Protocol> Engine for NfsEngine<P> {
     fn labels(&self) -> Vec<String> {
         let labels = [
             (self.flight.payload_discarded, "payload_discarded"),
-            (self.flight.verifier_changes > 0, "write_verifier_changed"),
+            (self.flight.commits.verifier_changes > 0, "write_verifier_changed"),
         ];
         labels.iter().filter(|(holds, _)| *holds).map(|(_, label)| (*label).to_owned()).collect()
     }
 
     fn counters(&self) -> BTreeMap<String, u64> {
-        let changes = self.flight.verifier_changes;
+        let changes = self.flight.commits.verifier_changes;
         let verifier_changes = (changes > 0).then(|| ("verifier_changes".to_owned(), changes)).into_iter();
         let Some(SlotCounts { slots, calls }) = self.flight.protocol.slots() else { return verifier_changes.collect() };
-        let waits = self.flight.slot_waits;
+        let waits = self.flight.recovery.slot_waits;
         let counters = [
             ("session_slots", slots),
             ("session_calls", waits.calls_before + calls),

@@ -1,6 +1,6 @@
 //! Calls of `NFSv3` on names, in a load.
 
-use iocurve_wire::client_fast::Unparsed;
+use iocurve_wire::client_fast::{Malformed, Unparsed};
 use iocurve_wire::nfs3::{
     ACCESS3args, ACCESS3res, CREATE3args, CREATE3res, Failed, GETATTR3args, GETATTR3res, LINK3args, LINK3res,
     LOOKUP3args, LOOKUP3res, MKDIR3args, MKDIR3res, READ3args, READ3res, READDIR3args, READDIR3res, READDIRPLUS3args,
@@ -12,7 +12,7 @@ use iocurve_wire::xdr::{Decode, Encode, Reader};
 
 use super::super::calls::{DIRECTORY_MODE, FILE_MODE, FileFacts, Node};
 use super::super::names::{Cursor, Details, ENTRIES_BYTES, LIST_BYTES, Listed, ListedPage, NamedCall, Procedure};
-use super::super::protocol::{Found, LESS_STABLE};
+use super::super::protocol::Found;
 use super::Nfs3;
 use crate::tree::EntryKind;
 
@@ -110,13 +110,13 @@ pub(super) fn parse(procedure: Procedure, results: &[u8]) -> Result<Result<Found
             let got: GETATTR3res = parsed(results)?;
             Ok(value(got, |got| Found::<Nfs3> {
                 size: Some(got.obj_attributes.size),
-                details: (procedure == Procedure::Find).then(|| object(&got.obj_attributes)),
+                details: (procedure == Procedure::Find).then(|| Box::new(object(&got.obj_attributes))),
                 ..Found::<Nfs3>::default()
             }))
         }
         Procedure::Find => Ok(value(parsed::<LOOKUP3res>(results)?, |found| Found::<Nfs3> {
             handle: Some(found.object),
-            details: found.obj_attributes.as_ref().map(object),
+            details: found.obj_attributes.as_ref().map(object).map(Box::new),
             ..Found::<Nfs3>::default()
         })),
         Procedure::LookUp | Procedure::Open | Procedure::OpenToRead | Procedure::Getattr | Procedure::Close => {
@@ -137,7 +137,7 @@ pub(super) fn parse(procedure: Procedure, results: &[u8]) -> Result<Result<Found
         Procedure::WriteWhole => {
             let written = parsed::<WRITE3res>(results)?;
             if written.as_ref().is_ok_and(|written| written.committed != stable_how::FILE_SYNC) {
-                return Err(Unparsed::Malformed(LESS_STABLE));
+                return Err(Unparsed::Malformed(Malformed::LessStable));
             }
             Ok(value(written, |written| Found::<Nfs3> { moved: 0..written.count as usize, ..Found::<Nfs3>::default() }))
         }
@@ -188,7 +188,7 @@ fn listed(entry: &entryplus3<'_>) -> Listed<nfs_fh3> {
     Listed { name: entry.name.to_vec(), node }
 }
 
-fn object(attributes: &fattr3) -> Box<Details<nfs_fh3>> {
+fn object(attributes: &fattr3) -> Details<nfs_fh3> {
     let facts = FileFacts {
         is_plain: attributes.file_type == ftype3::NF3REG && attributes.nlink == 1,
         bytes: attributes.size,
@@ -196,7 +196,7 @@ fn object(attributes: &fattr3) -> Box<Details<nfs_fh3>> {
         modified_ns: u64::from(attributes.mtime.seconds) * 1_000_000_000 + u64::from(attributes.mtime.nseconds),
         owner: attributes.uid.to_string(),
     };
-    Box::new(Details::Object { kind: kind(attributes), bytes: attributes.size, facts: Some(facts) })
+    Details::Object { kind: kind(attributes), bytes: attributes.size, facts: Some(facts) }
 }
 
 fn kind(attributes: &fattr3) -> EntryKind {
@@ -210,7 +210,7 @@ fn kind(attributes: &fattr3) -> EntryKind {
 
 /// Bytes behind the results are passed over.
 pub(super) fn parsed<'a, T: Decode<'a>>(results: &'a [u8]) -> Result<T, Unparsed> {
-    T::decode(&mut Reader::new(results)).map_err(|_| Unparsed::Malformed("it has not the results of its procedure"))
+    T::decode(&mut Reader::new(results)).map_err(|_| Unparsed::Malformed(Malformed::NotOfProcedure))
 }
 
 fn value<T, F>(result: Result<T, Failed<F>>, found: impl FnOnce(T) -> Found<Nfs3>) -> Result<Found<Nfs3>, u32> {

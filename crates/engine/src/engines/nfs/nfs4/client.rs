@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use iocurve_meter::Nanos;
+use iocurve_wire::client_fast::Malformed;
 use iocurve_wire::nfs4::operations::{
     BIND_CONN_TO_SESSION4args, CREATE_SESSION4args, CREATE_SESSION4resok, DESTROY_CLIENTID4args, DESTROY_SESSION4args,
     EXCHANGE_ID4args, RECLAIM_COMPLETE4args, SEQUENCE4args, SEQUENCE4resok, callback_sec_parms4, direction, nfs_argop4,
@@ -197,7 +198,7 @@ impl<'a> Client<'a> {
             is_bound = !matches!(result, nfs_resop4::BIND_CONN_TO_SESSION(Ok(bound)) if bound.bctsr_sessid != session);
         })?;
         match ended {
-            _ if !is_bound => Err(rpc.invalid(&"it binds the connection to another session")),
+            _ if !is_bound => Err(rpc.invalid(&Malformed::BoundElsewhere)),
             Ok(()) | Err(nfsstat4::NFS4ERR_BADSESSION | nfsstat4::NFS4ERR_DEADSESSION) => Ok(()),
             Err(status) => Err(failed(rpc, "BIND_CONN_TO_SESSION", status)),
         }
@@ -265,7 +266,7 @@ impl<'a> Client<'a> {
             result => each(result),
         })?;
         if answered.is_some_and(|answered| answered != asked) {
-            return Err(self.rpc.invalid(&"its session, slot or sequence id is not that of the call"));
+            return Err(self.rpc.invalid(&Malformed::Sequence));
         }
         let sequenced = answered.is_some();
         if sequenced {
@@ -308,7 +309,7 @@ impl<'a> Client<'a> {
             }
         })?
         .map_err(|status| failed(&self.rpc, "EXCHANGE_ID", status))?;
-        let (clientid, sequence) = given.ok_or_else(|| self.rpc.invalid(&"it has no client id"))?;
+        let (clientid, sequence) = given.ok_or_else(|| self.rpc.invalid(&Malformed::ClientIdMissing))?;
         (self.registration.clientid, self.registration.create_sequence) = (clientid, sequence);
         Ok(())
     }
@@ -331,7 +332,7 @@ impl<'a> Client<'a> {
             }
         })?;
         let Err(status) = created else {
-            let created = given.ok_or_else(|| self.rpc.invalid(&"it has no session"))?;
+            let created = given.ok_or_else(|| self.rpc.invalid(&Malformed::SessionMissing))?;
             return self.take_session(&created).map(Ok);
         };
         Ok(Err(status))
@@ -340,11 +341,11 @@ impl<'a> Client<'a> {
     fn take_session(&mut self, created: &CREATE_SESSION4resok) -> Result<(), EngineError> {
         let channel = created.csr_fore_chan_attrs;
         if channel.ca_maxrequests == 0 || channel.ca_maxoperations < 5 {
-            return Err(self.rpc.invalid(&"its session has no slot, or takes too few operations in a call"));
+            return Err(self.rpc.invalid(&Malformed::SessionTooSmall));
         }
         let registration = &mut self.registration;
         if created.csr_sequence != registration.create_sequence {
-            return Err(self.rpc.invalid(&"it has the session of another call"));
+            return Err(self.rpc.invalid(&Malformed::AnotherSession));
         }
         registration.create_sequence = registration.create_sequence.wrapping_add(1);
         registration.session = created.csr_sessionid;
@@ -447,27 +448,27 @@ fn transact(
 ) -> Result<Result<(), Failed>, EngineError> {
     let server = rpc.server.clone();
     let invalid = |error: iocurve_wire::xdr::XdrError| invalid_reply(&server, Nfs4::NAME, &error);
-    let nonsense = |why: &str| Err(invalid_reply(&server, Nfs4::NAME, &why));
+    let nonsense = |why: Malformed| Err(invalid_reply(&server, Nfs4::NAME, &why));
     let mut results = Reader::new(rpc.transact(NFS_PROGRAM, NFS_V4, NFSPROC4_COMPOUND, call)?);
     let head = compound4_result_head::decode(&mut results).map_err(invalid)?;
     let (count, mut last) = (head.count as usize, None);
     for operation in call.operations().take(count) {
         if last.is_some_and(|status| status != nfsstat4::NFS4_OK) {
-            return nonsense("it has results behind one that failed");
+            return nonsense(Malformed::ResultBehindFailure);
         }
         let mut start = Reader::new(results.rest());
         let number = start.u32().map_err(invalid)?;
         last = Some(nfsstat4::decode(&mut start).map_err(invalid)?);
         if number != operation.discriminant() && number != nfs_opnum4::OP_ILLEGAL as u32 {
-            return nonsense("it has the result of another operation");
+            return nonsense(Malformed::AnotherOperation);
         }
         each(nfs_resop4::decode(&mut results).map_err(invalid)?);
     }
     match head.status {
-        status if last.is_some_and(|last| last != status) => nonsense("its status is not that of its last operation"),
+        status if last.is_some_and(|last| last != status) => nonsense(Malformed::Status),
         nfsstat4::NFS4_OK if count == call.count() => Ok(Ok(())),
-        nfsstat4::NFS4_OK => nonsense("it lacks results"),
-        _ if count > call.count() => nonsense("it has more results than the call has operations"),
+        nfsstat4::NFS4_OK => nonsense(Malformed::ResultsMissing),
+        _ if count > call.count() => nonsense(Malformed::TooManyResults),
         status => Ok(Err(Failed { status, succeeded: count.saturating_sub(1) })),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use iocurve_wire::client_fast::Unparsed;
+use iocurve_wire::client_fast::{Malformed, Unparsed};
 use iocurve_wire::nfs4::attributes::{Attributes, bitmap4, fattr4};
 use iocurve_wire::nfs4::operations::{
     ACCESS4args, CLOSE4args, CREATE4args, LINK4args, LOOKUP4args, OPEN4args, READ4args, READDIR4args, REMOVE4args,
@@ -14,7 +14,7 @@ use iocurve_wire::xdr::{Decode, Reader, to_bytes};
 
 use super::super::calls::FILE_MODE;
 use super::super::names::{Cursor, Details, ENTRIES_BYTES, LIST_BYTES, ListedPage, NamedCall, Procedure};
-use super::super::protocol::{Found, LESS_STABLE};
+use super::super::protocol::Found;
 use super::Nfs4;
 use super::calls::{CREATED, Encoded, FACTS, LISTED, MADE_DIRECTORY, STAT, attributes, get, listed, made_here, object};
 use super::client::Registration;
@@ -23,7 +23,7 @@ use super::opens::{Handle, Open, put};
 /// State of an open and its `share_access`.
 pub(super) type OpenState = (stateid4, u32);
 
-const MALFORMED: Unparsed = Unparsed::Malformed("it has not the results of its operations");
+const MALFORMED: Unparsed = Unparsed::Malformed(Malformed::NotOfOperations);
 
 static UNSET: Encoded = LazyLock::new(|| to_bytes(&Attributes::default()));
 static EMPTIED: Encoded =
@@ -263,7 +263,7 @@ impl Gathered {
     /// All operations have succeeded.
     pub(super) fn end(self) -> Result<Found<Nfs4>, Unparsed> {
         match self {
-            Self { is_less_stable: true, .. } => Err(Unparsed::Malformed(LESS_STABLE)),
+            Self { is_less_stable: true, .. } => Err(Unparsed::Malformed(Malformed::LessStable)),
             Self { is_complete: false, .. } => Err(MALFORMED),
             Self { found, .. } => Ok(found),
         }

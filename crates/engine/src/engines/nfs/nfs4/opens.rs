@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use iocurve_wire::client_fast::Malformed;
 use iocurve_wire::nfs4::operations::{
     CLOSE4args, OPEN4args, PUTFH4args, nfs_argop4, nfs_resop4, open_claim4, openflag4, share,
 };
@@ -99,7 +100,7 @@ pub(super) fn open(
     match (opened, stateid) {
         // The current state of an open, whatever its number (§8.2.2): calls may overtake each other.
         (Ok(()), Some(stateid)) => Ok(Ok((stateid4 { seqid: 0, ..stateid }, handle))),
-        (Ok(()), None) => Err(client.rpc.invalid(&"it has no state of the open")),
+        (Ok(()), None) => Err(client.rpc.invalid(&Malformed::StateMissing)),
         (Err(failed), _) => Ok(Err(failed.status)),
     }
 }

@@ -301,7 +301,7 @@ fn one_completion<P: Mountable>(client: &mut scripted::Client<P>, is_held: bool)
             return Ok(completion.result);
         }
         if is_held {
-            let is_waiting = client.engine.flight.load(0).calls == 0;
+            let is_waiting = client.engine.flight.calls.load(0).calls == 0;
             client.clock.advance(if is_waiting { JUKEBOX_DELAY_NS } else { REAL_NS });
         }
         thread::sleep(Duration::from_micros(20));
