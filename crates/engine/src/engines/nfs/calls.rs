@@ -5,13 +5,12 @@ use std::sync::atomic::AtomicBool;
 
 use iocurve_wire::client_fast::Malformed;
 
-use super::names::{Cursor, Details, Listed, ListedPage, NamedCall, Procedure};
+use super::names::{Cursor, Details, Listed, ListedPage, NamedCall, Node, Procedure};
 use super::protocol::{Found, Protocol};
 use super::transport::rpc::Rpc;
 use super::transport::socket::Socket;
 use crate::error::EngineError;
 use crate::plan::NfsMount;
-use crate::tree::EntryKind;
 
 /// Permissions of new files.
 pub(super) const FILE_MODE: u32 = 0o644;
@@ -72,30 +71,6 @@ impl CallLimits {
 pub(super) struct Entry<'n, H> {
     pub directory: &'n H,
     pub name: &'n str,
-}
-
-/// A file, a directory or something else that a name leads to.
-#[derive(Debug, Clone)]
-pub(super) struct Node<H> {
-    pub handle: H,
-    pub kind: EntryKind,
-    pub bytes: u64,
-    pub facts: Option<FileFacts>,
-}
-
-/// Facts about a file, by which it is known again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileFacts {
-    /// A regular file with one name.
-    pub is_plain: bool,
-    /// Length.
-    pub bytes: u64,
-    /// Number of the file in its file system.
-    pub id: u64,
-    /// Time of the last change of its data, since 1970.
-    pub modified_ns: u64,
-    /// User number, or the name that a server of `NFSv4.1` gives.
-    pub owner: String,
 }
 
 /// A version of NFS whose exports can be mounted.

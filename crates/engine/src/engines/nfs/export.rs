@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 
 use iocurve_wire::client_fast::Malformed;
 
-use super::calls::{CallLimits, Calls, Entry, Mountable, Node};
-use super::names::{Cursor, Listed, Procedure};
+use super::calls::{CallLimits, Calls, Entry, Mountable};
+use super::names::{Cursor, Listed, Node, Procedure};
 use super::status::{EXIST, ISDIR, NOENT, NOTEMPTY, refused};
 use super::transport::socket::{Route, Socket};
 use crate::error::EngineError;

@@ -18,11 +18,11 @@ mod tests;
 mod transport;
 mod version;
 
-pub use calls::FileFacts;
 pub use files::{SmallFiles, layout, remove, small_files};
 pub(crate) use files::{absent, find_tree};
 pub use load::NfsEngine;
 pub(crate) use metadata::{NfsMetadataEngine, Opening};
+pub use names::FileFacts;
 pub use nfs3::Nfs3;
 pub use nfs4::Nfs4;
 pub use version::Version;

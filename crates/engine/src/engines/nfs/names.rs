@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use super::calls::{FileFacts, Node};
 use crate::tree::EntryKind;
 
 /// Files up to this size are read or written whole by one call.
@@ -133,6 +132,30 @@ pub(super) struct Named<H, S> {
 pub(super) enum Details<H> {
     Object { kind: EntryKind, bytes: u64, facts: Option<FileFacts> },
     Entries(Vec<Listed<H>>),
+}
+
+/// A file, a directory or something else that a name leads to.
+#[derive(Debug, Clone)]
+pub(super) struct Node<H> {
+    pub handle: H,
+    pub kind: EntryKind,
+    pub bytes: u64,
+    pub facts: Option<FileFacts>,
+}
+
+/// Facts about a file, by which it is known again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileFacts {
+    /// A regular file with one name.
+    pub is_plain: bool,
+    /// Length.
+    pub bytes: u64,
+    /// Number of the file in its file system.
+    pub id: u64,
+    /// Time of the last change of its data, since 1970.
+    pub modified_ns: u64,
+    /// User number, or the name that a server of `NFSv4.1` gives.
+    pub owner: String,
 }
 
 /// An entry of a directory.

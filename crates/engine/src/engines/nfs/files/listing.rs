@@ -2,9 +2,9 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::super::calls::{Calls, Entry, Mountable, Node};
+use super::super::calls::{Calls, Entry, Mountable};
 use super::super::export::Export;
-use super::super::names::{Listed, Procedure};
+use super::super::names::{Listed, Node, Procedure};
 use super::super::status::{EXIST, refused};
 use super::super::version::with_version;
 use crate::error::EngineError;

@@ -4,9 +4,9 @@ use std::sync::atomic::AtomicBool;
 
 use iocurve_wire::client_fast::Malformed;
 
-use super::super::calls::{Calls, FileFacts, Mountable};
+use super::super::calls::{Calls, Mountable};
 use super::super::export::Export;
-use super::super::names::Procedure;
+use super::super::names::{FileFacts, Procedure};
 use super::super::status::refused;
 use super::super::version::with_version;
 use crate::error::EngineError;

@@ -10,11 +10,13 @@ use iocurve_wire::nfs3::{
 };
 use iocurve_wire::xdr::{Decode, Encode, Reader};
 
-use super::super::calls::{DIRECTORY_MODE, FILE_MODE, FileFacts, Node};
-use super::super::names::{Cursor, Details, ENTRIES_BYTES, LIST_BYTES, Listed, ListedPage, NamedCall, Procedure};
-use super::super::protocol::Found;
-use super::Nfs3;
+use super::super::calls::{DIRECTORY_MODE, FILE_MODE};
+use super::super::names::{
+    Cursor, Details, ENTRIES_BYTES, FileFacts, LIST_BYTES, Listed, ListedPage, Named, NamedCall, Node, Procedure,
+};
 use crate::tree::EntryKind;
+
+type Found = Named<nfs_fh3, ()>;
 
 /// Attributes of a new file.
 const CREATED: sattr3 = sattr3 {
@@ -102,29 +104,29 @@ pub(super) fn with_arguments<R>(
 }
 
 /// Parses the results of a call.
-pub(super) fn parse(procedure: Procedure, results: &[u8]) -> Result<Result<Found<Nfs3>, u32>, Unparsed> {
-    let handle = |handle| Found::<Nfs3> { handle, ..Found::<Nfs3>::default() };
+pub(super) fn parse(procedure: Procedure, results: &[u8]) -> Result<Result<Found, u32>, Unparsed> {
+    let handle = |handle| Found { handle, ..Found::default() };
     match procedure {
         // GETATTR and LOOKUP differ in their lengths: attributes without a handle before them, or a status alone.
         Procedure::Getattr | Procedure::Find if matches!(results.len(), GETATTR_BYTES | STATUS_BYTES) => {
             let got: GETATTR3res = parsed(results)?;
-            Ok(value(got, |got| Found::<Nfs3> {
+            Ok(value(got, |got| Found {
                 size: Some(got.obj_attributes.size),
                 details: (procedure == Procedure::Find).then(|| Box::new(object(&got.obj_attributes))),
-                ..Found::<Nfs3>::default()
+                ..Found::default()
             }))
         }
-        Procedure::Find => Ok(value(parsed::<LOOKUP3res>(results)?, |found| Found::<Nfs3> {
+        Procedure::Find => Ok(value(parsed::<LOOKUP3res>(results)?, |found| Found {
             handle: Some(found.object),
             details: found.obj_attributes.as_ref().map(object).map(Box::new),
-            ..Found::<Nfs3>::default()
+            ..Found::default()
         })),
         Procedure::LookUp | Procedure::Open | Procedure::OpenToRead | Procedure::Getattr | Procedure::Close => {
             let found: LOOKUP3res = parsed(results)?;
-            Ok(value(found, |found| Found::<Nfs3> {
+            Ok(value(found, |found| Found {
                 handle: Some(found.object),
                 size: found.obj_attributes.map(|attributes| attributes.size),
-                ..Found::<Nfs3>::default()
+                ..Found::default()
             }))
         }
         Procedure::Create | Procedure::CreateEmpty | Procedure::CreateNew => {
@@ -132,14 +134,14 @@ pub(super) fn parse(procedure: Procedure, results: &[u8]) -> Result<Result<Found
         }
         Procedure::ReadWhole => Ok(value(parsed::<READ3res<'_>>(results)?, |read| {
             let at = read.data.as_ptr().addr() - results.as_ptr().addr();
-            Found::<Nfs3> { moved: at..at + read.data.len(), ..Found::<Nfs3>::default() }
+            Found { moved: at..at + read.data.len(), ..Found::default() }
         })),
         Procedure::WriteWhole => {
             let written = parsed::<WRITE3res>(results)?;
             if written.as_ref().is_ok_and(|written| written.committed != stable_how::FILE_SYNC) {
                 return Err(Unparsed::Malformed(Malformed::LessStable));
             }
-            Ok(value(written, |written| Found::<Nfs3> { moved: 0..written.count as usize, ..Found::<Nfs3>::default() }))
+            Ok(value(written, |written| Found { moved: 0..written.count as usize, ..Found::default() }))
         }
         Procedure::Link => Ok(value(parsed::<LINK3res>(results)?, |_| handle(None))),
         Procedure::Symlink => Ok(value(parsed::<SYMLINK3res>(results)?, |_| handle(None))),
@@ -158,9 +160,9 @@ pub(super) fn parse(procedure: Procedure, results: &[u8]) -> Result<Result<Found
             listing(page, (procedure == Procedure::List).then(|| entries.iter().map(listed).collect()))
         })),
         Procedure::Setattr | Procedure::SetSize => Ok(value(parsed::<SETATTR3res>(results)?, |_| handle(None))),
-        Procedure::Access => Ok(value(parsed::<ACCESS3res>(results)?, |checked| Found::<Nfs3> {
+        Procedure::Access => Ok(value(parsed::<ACCESS3res>(results)?, |checked| Found {
             may_read: checked.access & access::ACCESS3_READ != 0,
-            ..Found::<Nfs3>::default()
+            ..Found::default()
         })),
         Procedure::Remove => Ok(value(parsed::<REMOVE3res>(results)?, |_| handle(None))),
         Procedure::Rmdir => Ok(value(parsed::<RMDIR3res>(results)?, |_| handle(None))),
@@ -173,9 +175,9 @@ const STATUS_BYTES: usize = 4;
 /// Status and attributes.
 const GETATTR_BYTES: usize = STATUS_BYTES + iocurve_wire::nfs3::FATTR3_BYTES;
 
-fn listing(page: ListedPage, entries: Option<Vec<Listed<nfs_fh3>>>) -> Found<Nfs3> {
+fn listing(page: ListedPage, entries: Option<Vec<Listed<nfs_fh3>>>) -> Found {
     let details = entries.map(|entries| Box::new(Details::Entries(entries)));
-    Found::<Nfs3> { listed: Some(page), details, ..Found::<Nfs3>::default() }
+    Found { listed: Some(page), details, ..Found::default() }
 }
 
 fn listed(entry: &entryplus3<'_>) -> Listed<nfs_fh3> {
@@ -213,7 +215,7 @@ pub(super) fn parsed<'a, T: Decode<'a>>(results: &'a [u8]) -> Result<T, Unparsed
     T::decode(&mut Reader::new(results)).map_err(|_| Unparsed::Malformed(Malformed::NotOfProcedure))
 }
 
-fn value<T, F>(result: Result<T, Failed<F>>, found: impl FnOnce(T) -> Found<Nfs3>) -> Result<Found<Nfs3>, u32> {
+fn value<T, F>(result: Result<T, Failed<F>>, found: impl FnOnce(T) -> Found) -> Result<Found, u32> {
     result.map(found).map_err(|failed| failed.status as u32)
 }
 

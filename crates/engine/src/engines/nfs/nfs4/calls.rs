@@ -13,8 +13,8 @@ use iocurve_wire::nfs4::nfs_ftype4;
 use iocurve_wire::nfs4::operations::{GETATTR4args, entry4, nfs_argop4, nfs_resop4};
 use iocurve_wire::xdr::{from_bytes, to_bytes};
 
-use super::super::calls::{Answer, CallLimits, Calls, DIRECTORY_MODE, Entry, FILE_MODE, FileFacts, Node, granted};
-use super::super::names::{Details, Listed, NamedCall};
+use super::super::calls::{Answer, CallLimits, Calls, DIRECTORY_MODE, Entry, FILE_MODE, granted};
+use super::super::names::{Details, FileFacts, Listed, NamedCall, Node};
 use super::super::protocol::Found;
 use super::super::status::{NOTDIR, refused};
 use super::super::transport::mounter::Mounter;

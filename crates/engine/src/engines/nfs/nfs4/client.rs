@@ -21,8 +21,6 @@ use super::super::status::refused;
 use super::super::transport::mounter;
 use super::super::transport::rpc::{Rpc, invalid_reply};
 use super::super::transport::socket::{Route, Socket};
-use super::opens::Open;
-use super::recovery::{restore_all, restore_revoked};
 use super::{Nfs4, status};
 use crate::error::EngineError;
 use crate::plan::NfsMount;
@@ -60,7 +58,7 @@ pub(super) struct Registration {
 
 /// The state of a client that a server still has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kept {
+pub(super) enum Kept {
     /// The client id, and with it opens unless they were revoked.
     ClientId,
     /// Nothing: the server has restarted, or the lease has expired. So it is until all was reclaimed.
@@ -149,7 +147,7 @@ impl<'a> Client<'a> {
     }
 
     /// Replaces a lost session by a new one, under the same client id if the server still knows it.
-    fn renew(&mut self) -> Result<Kept, EngineError> {
+    pub(super) fn renew(&mut self) -> Result<Kept, EngineError> {
         // The server may know the session and have lost count of its slots only.
         self.destroy_session()?;
         match self.create_session()? {
@@ -163,14 +161,6 @@ impl<'a> Client<'a> {
         self.registration.is_reclaiming = true;
         self.begin()?;
         Ok(Kept::Nothing)
-    }
-
-    /// Replaces a lost session by a new one, in which the files are open as before.
-    pub(super) fn restore(&mut self, opens: &mut [Option<Open>]) -> Result<(), EngineError> {
-        match self.renew()? {
-            Kept::ClientId => restore_revoked(self, opens),
-            Kept::Nothing => restore_all(self, opens),
-        }
     }
 
     /// Tells the server that nothing more will be reclaimed.

@@ -14,7 +14,7 @@ use super::super::status::refused;
 use super::super::transport::mounter;
 use super::super::transport::socket::Route;
 use super::Nfs4;
-use super::client::{Client, Registration, connect_further, rpc_on};
+use super::client::{Client, Kept, Registration, connect_further, rpc_on};
 use super::opens::{Open, open_by_handle, reclaim};
 use crate::error::EngineError;
 use crate::plan::NfsMount;
@@ -68,8 +68,18 @@ impl Recovery {
     }
 }
 
+impl Client<'_> {
+    /// Replaces a lost session by a new one, in which the files are open as before.
+    pub(super) fn restore(&mut self, opens: &mut [Option<Open>]) -> Result<(), EngineError> {
+        match self.renew()? {
+            Kept::ClientId => restore_revoked(self, opens),
+            Kept::Nothing => restore_all(self, opens),
+        }
+    }
+}
+
 /// Opens again the files whose state the server has revoked.
-pub(super) fn restore_revoked(client: &mut Client<'_>, opens: &mut [Option<Open>]) -> Result<(), EngineError> {
+fn restore_revoked(client: &mut Client<'_>, opens: &mut [Option<Open>]) -> Result<(), EngineError> {
     for open in opens.iter_mut().flatten() {
         let test = nfs_argop4::TEST_STATEID(TEST_STATEID4args { ts_stateids: vec![open.stateid] });
         let mut state = nfsstat4::NFS4ERR_BAD_STATEID;
@@ -90,7 +100,7 @@ pub(super) fn restore_revoked(client: &mut Client<'_>, opens: &mut [Option<Open>
 }
 
 /// Reclaims all opens, and opens again those that the server does not let be reclaimed.
-pub(super) fn restore_all(client: &mut Client<'_>, opens: &mut [Option<Open>]) -> Result<(), EngineError> {
+fn restore_all(client: &mut Client<'_>, opens: &mut [Option<Open>]) -> Result<(), EngineError> {
     use nfsstat4::{NFS4ERR_NO_GRACE, NFS4ERR_NOTSUPP, NFS4ERR_RECLAIM_BAD, NFS4ERR_RECLAIM_CONFLICT};
     let mut lost = Vec::new();
     for open in opens.iter_mut().flatten() {
