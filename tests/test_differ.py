@@ -42,7 +42,7 @@ def test_each_command_is_told_in_its_own_words(tmp_path: Path) -> None:
     found = {name: texts for name, *texts in _texts(f"{FIO} --rw=randrw", DISKSPD, tmp_path)}
     assert found["iodepth"] == ["iodepth=1", "-o32", "True", "False"]
     assert found["bs"] == ["bs=4KiB", "-b8KiB", "False", "False"]
-    # Options that only fio has are told by the name of the field.
+    # Options that only fio has go by the name of the field.
     assert found["random"][:2] == ["norandommap=once", "cover=independent"]
 
 

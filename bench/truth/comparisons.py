@@ -54,7 +54,7 @@ def power(scale: float) -> Iterator[Row]:
 
 
 def _ratios(noise: TurnNoise, speed: float, rounds: int | None, count: int) -> tuple[list[RateRatio], float]:
-    """The ratios of comparisons, and the mean number of runs; without ``rounds`` as many as ``ab`` takes."""
+    """The ratios of comparisons, and the mean number of runs; without ``rounds`` the number that ``ab`` takes."""
     found: list[RateRatio] = []
     runs = 0
     count = max(1, count)

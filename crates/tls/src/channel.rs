@@ -85,7 +85,7 @@ struct Output {
     end: usize,
 }
 
-/// What rustls needs next.
+/// The next need of rustls.
 enum Step {
     Again,
     Input,
@@ -513,7 +513,7 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// Takes the next bytes, at most `most`: whole records where they lie, or as many as fit one record, copied to `gathered`.
+    /// Takes the next bytes, at most `most`: whole records where they lie, or the bytes that fit one record, copied to `gathered`.
     fn next<'g>(&mut self, most: usize, gathered: &'g mut [u8; RECORD_BYTES]) -> &'g [u8]
     where
         'a: 'g,

@@ -127,7 +127,7 @@ fn what_is_sealed_in_several_parts_is_sent_once() {
 fn nothing_readable_is_on_the_wire() {
     let ((mut one, mut other), mut client, mut server) = (pair(), trusting(), server());
     shake(&mut client, &mut one, &mut server, &mut other).unwrap();
-    let text = b"a text that nobody else may read";
+    let text = b"a text that no other may read";
     assert_eq!(client.send(&mut one, &[IoSlice::new(text)]).unwrap(), text.len());
     let mut wire = vec![0; 1000];
     let count = other.read(&mut wire).unwrap();

@@ -300,8 +300,8 @@ fn new_limits_reach_those_who_wait_and_other_exports_never_wait() {
     }
     let refused = volume.set_limits("/nowhere", Limits::default()).unwrap_err();
     assert_eq!(refused.to_string(), "there is no export /nowhere");
-    let refused = volume.set_limits("/vol", Limits::of([Cap::bytes_per_s(5).bursting(5, 5)])).unwrap_err();
-    assert_eq!(refused.to_string(), "a burst needs an IOPS limit to go beyond");
+    let refused = volume.set_limits("/vol", Limits::of([Cap::bytes_per_s(5).bursting(4, 5)])).unwrap_err();
+    assert_eq!(refused.to_string(), "the burst of 4 bytes per second is below the throughput limit of 5");
 }
 
 #[test]

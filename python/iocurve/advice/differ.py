@@ -326,7 +326,7 @@ def _placed(section: Section, opened: OpenedTarget, stem: str) -> Section:
 
 
 class FieldShare(Struct):
-    """What one field, or the rest, is worth on the target."""
+    """The factor of one field, or of the rest, on the target."""
 
     name: str
     ratio: RateRatio
@@ -351,7 +351,7 @@ class Factors(Struct):
 
 
 class Attribution(Struct):
-    """What was measured on a target."""
+    """The result of a measurement on a target."""
 
     factors: Factors
     without_effect: tuple[str, ...]

@@ -52,7 +52,7 @@ def sentence(found: Factors) -> str:
 
 
 def remarks(found: Attribution) -> Iterator[str]:
-    """What a reader of the factors must know."""
+    """Remarks for a reader of the factors."""
     if found.factors.total.verdict == "inconclusive":
         yield "inconclusive: the rates of A and B differ too little for their noise, or too few turns were measured"
     for one in found.factors.interactions:

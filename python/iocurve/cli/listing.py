@@ -10,7 +10,7 @@ from iocurve.dialects.registry import REGISTRY
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-SUMMARY = "Measures how much I/O a volume sustains, plots latency against load, and names the bottleneck."
+SUMMARY = "Measures how much I/O a volume sustains, plots latency against load, and finds the bottleneck."
 
 EXIT_STATUS = """\
 Exit status: 0 everything was done; 1 something could not be done, or a measurement is incomplete; \

@@ -136,7 +136,7 @@ class VolumeOptions:
     port: Port = 0
     """TCP port of NFS and MOUNT; 0 takes a free one."""
     tls: Flag = False
-    """Encrypt the connections (TLS 1.3, RFC 9289), and refuse all others. The URL that is printed names the certificate
+    """Encrypt the connections (TLS 1.3, RFC 9289), and refuse all others. The URL that is printed has the certificate
     that clients must trust."""
     tls_certificate: Path | None = None
     """A PEM file with a certificate and its key, for --tls. Default: one that is made at first use and kept."""

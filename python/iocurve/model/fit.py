@@ -26,7 +26,7 @@ OTHER_MIX = 0.15
 CAPS_MAX = 4
 """Most limits of a fit."""
 WAITS = 1.25
-"""Operations wait where their latency is so many times the least one."""
+"""Operations wait where their latency is this multiple of the least one."""
 
 
 class Fit(Struct):

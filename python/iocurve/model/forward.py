@@ -53,7 +53,7 @@ class ModelledTarget(Struct):
     nconnect: int = 1
     """TCP connections of a mount, which all jobs of a client share; a user-space client says its."""
     standing: Standing = "published"
-    """Where the limits come from."""
+    """The source of the limits."""
 
 
 class KindRate(Struct):
@@ -92,7 +92,7 @@ class Prediction(Struct):
     phases: tuple[tuple[float, float], ...] = ()
     """Length in seconds and IOPS of each part of the path, in order."""
     credits_s: float | None = None
-    """The time after which burst credits are used up; None where they last."""
+    """The time after which burst credits are spent; None where they last."""
 
 
 class Constraint(msgspec.Struct):
@@ -431,7 +431,7 @@ def _random_wait(one: Constraint, use: float, load: float) -> float:
 def _until_event(
     parts: Sequence[LoadPart], constraints: Sequence[Constraint], rates: Mapping[int, float], now: float
 ) -> float:
-    """Seconds until a worker starts, ends its ramp or ends, or credits are used up."""
+    """Seconds until a worker starts, ends its ramp or ends, or credits are spent."""
     times = [part.starts - now for part in parts if part.starts > now]
     for number, rate in rates.items():
         part = parts[number]
@@ -445,7 +445,7 @@ def _until_event(
 
 
 def _spent(one: Constraint, rates: Mapping[int, float], seconds: float) -> bool:
-    """Takes credits; True if the last ones are used up now."""
+    """Takes credits; True if the last ones are spent now."""
     beyond = one.load(rates) - one.capacity
     if one.credits <= 0 or beyond <= 0:
         return False

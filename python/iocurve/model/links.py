@@ -63,7 +63,7 @@ def volume_links(name: str, limits: Limits) -> Iterator[LinkLimit]:
 
 
 def scope_links(name: str, limits: Limits, scope: Scope, count: int) -> Iterator[LinkLimit]:
-    """The limits of a scope: of the volume, or of so many clients or connections together.
+    """The limits of a scope: of the volume, or of a number of clients or connections together.
 
     Those of connections that a profile does not state are what a page says of NFSv3.
     """

@@ -32,7 +32,7 @@ from iocurve.result.summary import Summary
 CLIENTS_SHOWN = 12
 """Most jobs, and most agents, with an own row in the live view."""
 PROCESSORS_FROM = 0.8
-"""Least use of the processors of this machine that is told as a limit."""
+"""Least use of the processors of this machine that is shown as a limit."""
 _Part = tuple[str, str, int, int]
 """A job or a client: its name and state, and the operations and bytes of its newest interval."""
 NAME_COLUMNS = 20

@@ -131,7 +131,7 @@ def _is_idle(cap: Cap, values: dict[str, int | None], burst: Burst | None) -> bo
 
 
 def _burst(figure: BurstFigure | None, at: Sized, baseline: int | None, unit: int) -> Burst | None:
-    """The burst above a baseline; both in operations per second, or bytes of which a unit has so many."""
+    """The burst above a baseline; both in operations per second, or bytes, in multiples of a unit."""
     if figure is None or baseline is None:
         return None
     burst = math.floor(figure.of(at) * unit)

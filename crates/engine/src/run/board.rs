@@ -218,7 +218,9 @@ impl Board {
         (entry.start_ns, entry.end_ns) = (entry.start_ns.min(start_ns), entry.end_ns.max(end_ns));
         add(&mut entry.kinds, names.iter().copied().zip(tallies));
         let of_job = entry.jobs.entry(job.to_owned()).or_default();
-        tallies.iter().for_each(|tally| of_job.add(tally.into()));
+        for tally in tallies {
+            of_job.add(tally.into());
+        }
         // Workers with and without a ramp have closed the same time.
         let twin = (interval.index, interval.ramp);
         let closed_by = entry.closed_by;

@@ -8,7 +8,7 @@ use super::call::Admitted;
 use super::page::Page;
 use crate::store::{Entry, Listed, Range, Store};
 
-/// Bytes of a listing beside its entries: attributes, verifier, end of list, end of directory.
+/// Bytes of a listing without its entries: attributes, verifier, end of list, end of directory.
 const LISTING_FRAME_BYTES: usize = 4 + FATTR3_BYTES + 8 + 4 + 4;
 
 pub(super) fn readdir(call: &Admitted<'_>, arguments: &READDIR3args, out: &mut Writer<'_>) {

@@ -177,7 +177,7 @@ impl Cap {
         Self { burst: Some(Burst { value, credits }), ..self }
     }
 
-    /// The same where so many bytes of READs count as one.
+    /// The same where a number of bytes of READs counts as one.
     #[must_use]
     pub const fn weighing_reads(self, reads_per_write: u64) -> Self {
         Self { reads_per_write, ..self }

@@ -121,7 +121,7 @@ impl AioEngine {
 }
 
 impl Engine for AioEngine {
-    /// At most as many as are in flight: `io_submit` starts the first request of a batch after it has prepared the last, and
+    /// At most the number in flight: `io_submit` starts the first request of a batch after it has prepared the last, and
     /// a device with little to do would idle until then.
     #[inline]
     fn send_batch(in_flight: usize) -> usize {

@@ -123,11 +123,11 @@ pub(super) struct Named<H, S> {
     pub listed: Option<ListedPage>,
     /// The status of a read or write in a call that has opened the file, which is still open.
     pub failed: Option<u32>,
-    /// What calls outside a load ask for.
+    /// Requests of calls outside a load.
     pub details: Option<Box<Details<H>>>,
 }
 
-/// What only calls outside a load read of a reply.
+/// The part of a reply that only calls outside a load read.
 #[derive(Debug, Clone)]
 pub(super) enum Details<H> {
     Object { kind: EntryKind, bytes: u64, facts: Option<FileFacts> },

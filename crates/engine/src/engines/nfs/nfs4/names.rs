@@ -178,7 +178,7 @@ pub(super) fn parse(procedure: Procedure, results: &[u8]) -> Result<Result<Found
     gathered.end().map(Ok)
 }
 
-/// What the results of a call's operations tell, one after another.
+/// The results of a call's operations, one after another.
 pub(super) struct Gathered {
     procedure: Procedure,
     found: Found<Nfs4>,
