@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -214,9 +215,26 @@ def serve_volume(
         if metrics is not None:
             print(f"metrics: {stack.enter_context(_metrics_server(answers, metrics_address or '127.0.0.1', metrics))}")
         print("Ctrl-C ends it", flush=True)
-        while signal.sigtimedwait(ending, 1) is None:
-            answers.count_stored()
+        # A wait with a time limit would end when the process goes on after a stop (SIGCONT).
+        stack.enter_context(_counting(answers))
+        signal.sigwait(ending)
     return 0
+
+
+@contextmanager
+def _counting(answers: control.Control) -> Iterator[None]:
+    """Renews the limits that grow with stored data, each second."""
+    ended = threading.Event()
+
+    def count() -> None:
+        while not ended.wait(1):
+            answers.count_stored()
+
+    thread = threading.Thread(target=count, daemon=True)
+    thread.start()
+    yield
+    ended.set()
+    thread.join()
 
 
 def _metrics_server(answers: control.Control, address: str, port: int) -> AbstractContextManager[str]:
