@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 REPORT := iocurve-report
 FUZZ_SECONDS := 600
 SOAK_SECONDS := 3600
-WORKERS := 4
+WORKERS := 5
 CLIPPY := cargo clippy --workspace --all-targets --features iocurve-volume/fuzzing --locked
 # Without the bindings: as an extension module they link to no Python, so a test binary of theirs would not either.
 # The Python tests cover them.
