@@ -145,6 +145,14 @@ def test_predict_prints_figures_and_traps(capsys: pytest.CaptureFixture[str]) ->
     assert run["laid_out_bytes"] == 4096 * MIB
 
 
+@pytest.mark.parametrize(("shared", "is_trap"), [("0", True), ("1", False)])
+def test_only_workers_with_connections_of_their_own_have_more_than_a_mount(shared: str, is_trap: bool) -> None:
+    load = ("--name=t", "--rw=randread", "--size=1g", "--numjobs=8", "--ioengine=nfs")
+    url = f"--nfs_url=nfs://10.0.0.4/vol?nconnect=16&shared_mount={shared}"
+    ran = iocurve("predict", "fio", *load, url, "--profile", "premium", "--quota", "1TiB", "--latency", "1ms")
+    assert ("8 workers have 128 connections in all" in ran.stdout) == is_trap
+
+
 @pytest.mark.parametrize(
     ("line", "named"),
     [

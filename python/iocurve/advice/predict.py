@@ -123,7 +123,9 @@ def _run(name: str, group: Group, service: ModelledTarget, step: Step, command: 
     if not figures:
         return PredictedRun(name=name, figures=None, not_known=tuple(reasons), laid_out_bytes=laid_out)
     notes = [Trap(code=one.code, text=one.text, times=None) for one in command.notes if one.code in CACHE_CODES]
-    traps = [*dict.fromkeys(notes), *_traps(group, service, figures)]
+    # Workers that share the connections of a mount have those that a mount would have.
+    has_own = any(one.code == "connections_per_job" for one in command.notes)
+    traps = [*dict.fromkeys(notes), *_traps(group, service, figures, has_own=has_own)]
     traps.sort(key=lambda trap: math.inf if trap.times is None else trap.times, reverse=True)
     return PredictedRun(name=name, figures=figures, laid_out_bytes=laid_out, traps=tuple(traps))
 
@@ -136,9 +138,9 @@ def _option(field: str, step: Step) -> str:
 # ---- traps
 
 
-def _traps(group: Group, service: ModelledTarget, figures: Prediction) -> Iterator[Trap]:
+def _traps(group: Group, service: ModelledTarget, figures: Prediction, *, has_own: bool) -> Iterator[Trap]:
     yield from _queue(figures)
-    yield from _connections(group, service, figures)
+    yield from _connections(group, service, figures, has_own=has_own)
     wanted = figures.requested_iops
     if wanted and wanted > figures.iops * MATTERS:
         text = (
@@ -168,12 +170,12 @@ def _queue(figures: Prediction) -> Iterator[Trap]:
         yield Trap(code="beyond_knee", text=text, times=times)
 
 
-def _connections(group: Group, service: ModelledTarget, figures: Prediction) -> Iterator[Trap]:
+def _connections(group: Group, service: ModelledTarget, figures: Prediction, *, has_own: bool) -> Iterator[Trap]:
     """Workers that each have connections against a mount; and a mount with fewer connections than are advised."""
     remote = [worker for worker in group.workers if not worker.disk]
     advised = profiles.load(service.name).nconnect
     own = [worker.engine.mount.nconnect for worker in remote if isinstance(worker.engine, NfsEngine)]
-    if own and len(own) > 1:
+    if has_own and len(own) > 1:
         mounted = forward(
             group.replace(workers=tuple(map(_on_a_mount, group.workers))), service.replace(nconnect=max(own))
         )

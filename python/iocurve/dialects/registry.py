@@ -67,7 +67,7 @@ SHARED_HELP = (
     ("--metrics", "PORT", "serve OpenMetrics while it runs; HOST:PORT serves other machines"),
     ("--serve", "PORT", "serve a page of the run at http://127.0.0.1:PORT; 0 takes a free port;"),
     ("", "", "--live fills the terminal with charts, the default above 10 s; --no-live does not"),
-    ("--profile", "LEVEL", "predict the run on stderr before it starts; --quota{0}SIZE: docs/predict.md"),
+    ("--profile", "NAME", "predict the run on stderr before it starts; --quota{0}SIZE: docs/predict.md"),
     ("--hosts", "LIST", "run on these hosts, over ssh: vm1,vm2 or vm[1-12] or a file;"),
     ("", "", "--ssh{0}PROGRAM, --tls and --allow-missing: docs/howto-many-machines.md"),
 )
