@@ -94,7 +94,7 @@ NAMES = frozenset(
 """Fields that name something and change no load, or that the target decides."""
 WHOLE_MAX = 4
 """Most fields of which all orders are taken: 16 combinations."""
-ORDERS = 4
+ORDERS = 2
 """Orders that are drawn where there are more fields; each is taken backwards, too."""
 
 

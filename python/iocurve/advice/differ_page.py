@@ -82,8 +82,8 @@ def write(
     waterfall = ReportFigure(
         "waterfall",
         "From A to B",
-        f"Each field's factor is the mean over {counted(found.orders, 'order')} of switching the fields; error-free "
-        "bars would multiply to B. The rest is what the named fields do not explain.",
+        f"Each field's factor is the mean over {counted(found.orders, 'order')} of switching the fields. All factors "
+        "multiply to the whole gap; the rest is the part that the named fields do not explain.",
         (charts.waterfall(_bars(found), found.unit),),
         shares_table(found.factors),
     )

@@ -262,7 +262,7 @@ class WaterfallBar(msgspec.Struct, frozen=True):
 def waterfall(bars: Sequence[WaterfallBar], unit: str) -> Chart:
     """Factors one after another, each from where the one before ends, between two whole bars."""
     names = [bar.verdict or "measured" for bar in bars]
-    colors = {"measured": SERIES_COLORS[0]} | {str(name): color for name, color in VERDICT_COLORS.items()}
+    colors = {"measured": MUTED} | {str(name): color for name, color in VERDICT_COLORS.items()}
     present = [name for name in colors if name in names]
     rows = [
         {"place": bar.place, "start": bar.start, "end": bar.end, "text": bar.text, "verdict": name}
