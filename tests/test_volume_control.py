@@ -597,6 +597,25 @@ def test_a_volume_that_does_not_start_leaves_signals_as_they_were() -> None:
     assert not signal.pthread_sigmask(signal.SIG_BLOCK, []) & {signal.SIGINT, signal.SIGTERM}
 
 
+def test_a_profile_file_that_goes_away_leaves_the_limits_as_they_are(tmp_path: Path) -> None:
+    named = tmp_path / "mine.toml"
+    published = Path(control.__file__).parent / "profiles" / "efs-bursting.toml"
+    named.write_text(published.read_text(encoding="utf-8"), encoding="utf-8")
+    spec = VolumeSpec(export=(ExportSpec(profile=str(named), quota="8TiB"),))
+    served = volumes.serve(spec.config())
+    try:
+        text = served.stats().replace('"used_bytes":0', f'"used_bytes":{4 * TIB}')  # type: ignore[union-attr]
+    finally:
+        served.stop()
+    renewed: list[str] = []
+    fake: Any = SimpleNamespace(stats=lambda: text, set_limits=lambda path, _: renewed.append(path))
+    answers = control.Control(fake, spec.export)
+    answers.count_stored()
+    named.unlink()
+    answers.count_stored()
+    assert renewed == ["/vol"]
+
+
 def test_limits_by_stored_data_follow_what_the_volume_holds() -> None:
     spec = VolumeSpec(export=(ExportSpec(profile="efs-bursting", quota="8TiB"), ExportSpec(path="/b", stored="1TiB")))
     served = volumes.serve(spec.config())

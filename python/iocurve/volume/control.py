@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from iocurve._native import Volume
-from iocurve.foundation.errors import IocurveError, TargetError
+from iocurve.foundation.errors import DialectError, IocurveError, TargetError
 from iocurve.foundation.serving import serving
 from iocurve.machine.files import runtime_directory, state_directory
 from iocurve.volume.messages import (
@@ -51,6 +51,7 @@ class Control:
     def __init__(self, served: Volume, exports: tuple[ExportSpec, ...]) -> None:
         self._served = served
         self._exports = {export.path: export for export in exports}
+        self._following = {export.path for export in exports if follows_stored(export)}
         self._lock = threading.Lock()
 
     def answer(self, line: bytes) -> Answer:
@@ -78,21 +79,24 @@ class Control:
         with self._lock:
             # Work out everything first, so that an error changes nothing.
             new = self._named(request.export).changed(request.changes)
-            quota_bytes, limits = new.quota_bytes(), new.limits()
+            quota_bytes, limits, follows = new.quota_bytes(), new.limits(), follows_stored(new)
             self._served.set_limits(new.path, limits.to_json())
             self._served.set_quota(new.path, quota_bytes)
             self._exports[new.path] = new
+            (self._following.add if follows else self._following.discard)(new.path)
         return NewSettings(export=new.path, profile=new.profile_name, quota_bytes=quota_bytes, limits=limits)
 
     def count_stored(self) -> None:
         """Renews the limits that grow with stored data by what each export holds now."""
         with self._lock:
-            follow = [one.path for one in self._exports.values() if one.stored is None and follows_stored(one)]
-            text = self._served.stats() if follow else None
-            for export in _STATS.decode(text).exports if text else ():
-                limits = self._exports[export.path].limits(stored_bytes=export.used_bytes)
-                if export.path in follow and limits != export.limits:
-                    self._served.set_limits(export.path, limits.to_json())
+            text = self._served.stats() if self._following else None
+            exports = _STATS.decode(text).exports if text else ()
+            for export in (one for one in exports if one.path in self._following):
+                # A profile file that cannot be read any more leaves the limits as they are.
+                with suppress(DialectError):
+                    limits = self._exports[export.path].limits(stored_bytes=export.used_bytes)
+                    if limits != export.limits:
+                        self._served.set_limits(export.path, limits.to_json())
 
     def _named(self, path: str | None) -> ExportSpec:
         if path is None and len(self._exports) == 1:

@@ -180,7 +180,7 @@ class ExportSpec(LimitSettings):
 
 def follows_stored(export: ExportSpec) -> bool:
     """True where limits grow with the data that the volume holds. Raises ``DialectError``."""
-    return load(export.profile_name).follows_stored
+    return export.stored is None and load(export.profile_name).follows_stored
 
 
 class VolumeSpec(Struct):
