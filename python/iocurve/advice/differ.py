@@ -18,13 +18,14 @@ from statistics import fmean, median
 
 import msgspec
 
-from iocurve.dialects.base import TimedJob, printable
+from iocurve.dialects.base import printable
 from iocurve.dialects.native.keys import KINDS, own_key
 from iocurve.engine.plan import Plan
-from iocurve.foundation.errors import Diagnostic, DialectError, PlanError, TargetError
+from iocurve.foundation.errors import Diagnostic, DialectError, TargetError
 from iocurve.foundation.structs import Struct
+from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import FIELDS, Job, Section
-from iocurve.job.resolve import ThisMachine, resolve
+from iocurve.job.resolve import plan_here
 from iocurve.measure import ab, local
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, Keep, Measure, Measurement
@@ -115,12 +116,7 @@ class Side(msgspec.Struct, frozen=True):
     """One of the command lines: its only step."""
 
     text: str
-    timed: TimedJob
-
-    @property
-    def job(self) -> Job:
-        """The job."""
-        return self.timed.job
+    job: Job
 
     @classmethod
     def of(cls, text: str) -> Side:
@@ -129,7 +125,7 @@ class Side(msgspec.Struct, frozen=True):
         jobs = command.jobs()
         if len(command.steps) != 1 or len(jobs) != 1:
             raise DialectError([Diagnostic(f"'{text}' runs {len(command.steps)} loads; name one load at a time")])
-        return cls(text, jobs[0])
+        return cls(text, jobs[0].job)
 
 
 def sides(texts: Sequence[str]) -> tuple[Side, Side]:
@@ -278,14 +274,12 @@ class _Placed(msgspec.Struct, frozen=True):
     def plan(self, name: str, sections: Sequence[Section], run: RunLength) -> Plan:
         """A plan of these sections with the length of the runs. Raises ``PlanError``."""
         job = self.words.replace(name=name, sections=tuple(sections))
-        resolution = resolve(job, ThisMachine(), Path.cwd())
-        if resolution.obstacles:
-            raise PlanError(resolution.obstacles)
-        if len(resolution.plan.groups) > 1:
+        plan = shortened(plan_here(job, SECOND_NS), run.runtime_ns, run.ramp_ns)
+        if len(plan.groups) > 1:
             raise DialectError(
                 [Diagnostic(f"{name} runs its jobs one after another; differ compares jobs that run at once")]
             )
-        return shortened(resolution.plan, run.runtime_ns, run.ramp_ns)
+        return plan
 
 
 def with_fields(section: Section, values: Mapping[str, object]) -> Section:
@@ -370,24 +364,21 @@ class Attribution(Struct):
 class FieldExperiment(msgspec.Struct):
     """The measurement of two command lines on a target."""
 
-    texts: tuple[str, str]
     design: Design
     without_effect: tuple[str, ...]
     titles: dict[Switched, str]
-    placed: _Placed
+    """Names of the points of the combinations."""
+    plans: dict[str, Plan]
+    """By the names of all points; B has its own values in all fields."""
     run: RunLength
 
     def seconds(self) -> float:
         """The time that all runs take, without the layout of files."""
-        return (len(self.titles) + 1) * self.run.rounds * (self.run.runtime_ns + self.run.ramp_ns + 2 * 10**8) / 1e9
+        return len(self.plans) * self.run.rounds * (self.run.runtime_ns + self.run.ramp_ns + 2 * 10**8) / 1e9
 
 
 def prepared(first: Side, second: Side, opened: OpenedTarget, run: RunLength, stem: str) -> FieldExperiment:
     """Plans every combination, so that nothing runs that cannot. Raises ``DialectError`` and ``PlanError``."""
-    if opened.path is not None:
-        raise TargetError(
-            f"{opened.path}: differ measures in a directory or on an NFS export, not in a file or on a device"
-        )
     placed = _Placed(
         tuple(_placed(section, opened, stem) for section in first.job.sections),
         tuple(_placed(section, opened, stem) for section in second.job.sections),
@@ -406,7 +397,9 @@ def prepared(first: Side, second: Side, opened: OpenedTarget, run: RunLength, st
         )
     design = Design.of(acting, stem)
     titles = {one: _title(one, design) for one in design.combinations}
-    return FieldExperiment((first.text, second.text), design, tuple(idle), titles, placed, run)
+    plans = {title: placed.plan(title, placed.sections(one), run) for one, title in titles.items()}
+    plans["B"] = placed.plan("B", placed.second, run)
+    return FieldExperiment(design, tuple(idle), titles, plans, run)
 
 
 def _title(switched: Switched, design: Design) -> str:
@@ -469,10 +462,8 @@ def measured(
 
 
 def _measurements(experiment: FieldExperiment, files: RunFiles) -> Iterator[Measurement]:
-    placed, run = experiment.placed, experiment.run
-    plans = {title: placed.plan(title, placed.sections(one), run) for one, title in experiment.titles.items()}
-    plans["B"] = placed.plan("B", placed.second, run)
-    for title, plan in plans.items():
+    run = experiment.run
+    for title, plan in experiment.plans.items():
         files.announce(plan)
         enough = files.identifying(local.run_to_the_end)
         yield Measurement(plan, "load", name=title, enough=enough, repeats_max=run.repeats, margin=run.margin)

@@ -5,29 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+import tomli_w
+
 from iocurve.advice.predict import fit_text
 from iocurve.foundation.units import MIB, MICROSECOND_NS, format_latency, format_number
 from iocurve.job.explain import unpredictable
 from iocurve.model.fit import Fit
 from iocurve.model.forward import ModelledTarget, forward
 from iocurve.result.document import Point, Result
+from iocurve.volume.profile import UNLIMITED
 
 
 def profile_text(title: str, fit: Fit, check: Sequence[str] = ()) -> str:
     """The profile as TOML (``iocurve volume serve --profile FILE``), with what it rests on as comments."""
-    lines = [f"# {line}" for line in (*fit_text(fit), *check)]
-    lines.append(f"title = {_quoted(title)}")
+    figures: dict[str, object] = {"title": title}
     for cap in fit.limits.caps:
         value = max(1, round(cap.value / MIB)) if cap.quantity == "bytes_per_s" else cap.value
-        lines += ["", f"[{cap.figure}]", f"base = {value}"]
+        figures[cap.figure] = {"base": value}
     if fit.limits.latency.base_ns:
-        lines += ["", "[latency_us]", f"value = {max(1, round(fit.limits.latency.base_ns / MICROSECOND_NS))}"]
-    return "\n".join(lines) + "\n"
+        figures["latency_us"] = {"value": max(1, round(fit.limits.latency.base_ns / MICROSECOND_NS))}
+    return "".join(f"# {line}\n" for line in (*fit_text(fit), *check)) + tomli_w.dumps(figures)
 
 
 def checked(fit: Fit, result: Result) -> Iterator[str]:
     """The error of each point of another result of the same target, a line each, and their sum."""
-    service = ModelledTarget(name="unlimited", limits=fit.limits, standing="measured")
+    service = ModelledTarget(name=UNLIMITED, limits=fit.limits, standing="measured")
     errors = []
     for point in result.points:
         groups = point.plan.groups
@@ -50,8 +52,3 @@ def _compared(point: Point, service: ModelledTarget) -> tuple[float, str]:
         f"{format_number(summary.iops, 4)} ({error:+.1%}); mean latency {latency}, measured "
         f"{format_latency(summary.service.mean_ns)}"
     )
-
-
-def _quoted(text: str) -> str:
-    """A string of TOML."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -88,7 +88,7 @@ def differ(
     def told(experiment: FieldExperiment) -> None:
         if not quiet:
             took = format_duration(round(experiment.seconds()) * SECOND_NS)
-            loads = counted(len(experiment.titles) + 1, "load")
+            loads = counted(len(experiment.plans), "load")
             print(f"info: {loads}, {counted(run.runs, 'run')} each: about {took}", file=sys.stderr)
 
     named = targets.parse(str(target))

@@ -90,8 +90,7 @@ def _confirmed(document: Result, point: Point, verdict: Limit, target: str | Non
         show_json(_record(point, verdict) | told | {"next_limit": following})
         return 0
     print("\n".join(_lines(point, verdict)))
-    outcome = "inconclusive" if found.outcome == "inconclusive" else found.outcome
-    print(f"  {outcome}: {'; '.join(found.evidence) or 'the load could not be changed'}")
+    print(f"  {found.outcome}: {'; '.join(found.evidence) or 'the load could not be changed'}")
     # A confirmed verdict needs nothing from the repeated point, whose own figures often tell no limit.
     is_open = found.outcome == "confirmed" and found.verdict and found.verdict.confidence == "none"
     if found.verdict and found.verdict.code != verdict.code and not is_open:
