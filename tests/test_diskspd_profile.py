@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from diskspd_stats import BUSY, ONE_PROCESSOR, START, did, row, stats
 from fio_machine import HeldMachine
 from goldens import cases, data, matches, present
-from iocurve.dialects.diskspd.command import ReadProfile, read_command
+from iocurve.dialects.diskspd.command import DIALECT, ReadProfile, read_command
 from iocurve.dialects.diskspd.output.span_stats import SpanStats, TargetStats
 from iocurve.dialects.diskspd.output.text import results_text
 from iocurve.dialects.diskspd.output.xml import results_xml
 from iocurve.dialects.diskspd.read import values
 from iocurve.dialects.diskspd.read.distribution import OffsetZone, aligned_bytes, shares, zones_of
+from iocurve.dialects.diskspd.read.options import OPTIONS
 from iocurve.dialects.diskspd.read.parse import parse
 from iocurve.dialects.diskspd.read.profile import Profile, TargetParameters, TimeSpan
 from iocurve.dialects.diskspd.read.profile_xml import profile_xml, read_profile
@@ -43,6 +44,10 @@ def from_command_line(line: str) -> Profile:
     parsed = parse(line.split(), Path("/d"), lambda: 7)
     assert not parsed.errors
     return parsed.profile
+
+
+def test_the_help_has_a_line_for_each_flag() -> None:
+    assert sorted(re.findall(r"^  -(\S)  ", DIALECT.information(["--help"]) or "", re.MULTILINE)) == sorted(OPTIONS)
 
 
 @cases("diskspd/written")

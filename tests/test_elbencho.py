@@ -20,7 +20,7 @@ from iocurve.cli.dialects import run as run_dialect
 from iocurve.dialects.base import ClusterRequest
 from iocurve.dialects.elbencho import output
 from iocurve.dialects.elbencho.command import Phases, parsed, prepare, read_command
-from iocurve.dialects.elbencho.options import FLAGS, NUMBERS, PHASES, SIZES, expanded, parse
+from iocurve.dialects.elbencho.options import PHASES, TABLE, expanded, parse
 from iocurve.dialects.registry import load
 from iocurve.engine.outcome import Live, LiveTotals
 from iocurve.engine.plan import AioEngine
@@ -250,7 +250,8 @@ def test_what_cannot_run_is_refused_with_the_way_out(text: str, says: str, tmp_p
     assert below(tmp_path) == []
 
 
-WORDS = sorted({*(f"--{name}" for name in (*SIZES, *NUMBERS, *FLAGS, *PHASES)), "-d", "-w", "-rt2", "-s", "-n0", "-c"})
+NAMES = [name for kind in ("sizes", "numbers", "flags") for name in TABLE[kind]]
+WORDS = sorted({*(f"--{name}" for name in (*NAMES, *PHASES)), "-d", "-w", "-rt2", "-s", "-n0", "-c"})
 
 
 @settings(max_examples=150, deadline=None)

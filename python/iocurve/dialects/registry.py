@@ -74,10 +74,16 @@ SHARED_HELP = (
 """Options of iocurve that every dialect has: name, value, description."""
 
 
-def shared_help(column: int, mark: str = " ") -> str:
-    """Help of the options that every dialect has: descriptions start in ``column``, ``mark`` is before a value."""
+def help_text(dialect: str, column: int, mark: str = " ") -> str:
+    """The help of a dialect, the file ``help.txt`` of its directory, with the options of all dialects in ``{shared}``.
+
+    Their descriptions start in ``column``, ``mark`` is before a value.
+    """
     lines = ((f"  {name}{mark if name else ''}{value}", text.format(mark)) for name, value, text in SHARED_HELP)
-    return "\n".join(f"{option:<{column}}{text}" for option, text in lines)
+    shared = "\n".join(f"{option:<{column}}{text}" for option, text in lines)
+    directory = __file__.rpartition("/")[0]
+    with open(f"{directory}/{dialect}/help.txt", encoding="utf-8") as file:  # noqa: PTH123 - pathlib takes long to load
+        return file.read().replace("{shared}", shared)
 
 
 def quick_information(words: Sequence[str]) -> str | None:

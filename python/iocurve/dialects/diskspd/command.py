@@ -17,12 +17,11 @@ from iocurve.dialects.diskspd.output.profile_text import profile_text
 from iocurve.dialects.diskspd.output.span_stats import span_stats
 from iocurve.dialects.diskspd.output.text import results_text
 from iocurve.dialects.diskspd.output.xml import results_xml
-from iocurve.dialects.diskspd.read.options import flag_lines
 from iocurve.dialects.diskspd.read.parse import parse
 from iocurve.dialects.diskspd.read.profile import Profile
 from iocurve.dialects.diskspd.read.profile_xml import profile_xml
 from iocurve.dialects.diskspd.read.rules import Findings, check, linux_notes
-from iocurve.dialects.registry import shared_help
+from iocurve.dialects.registry import help_text
 from iocurve.foundation.errors import Diagnostic, DialectError, PlanError, in_order
 from iocurve.foundation.units import MILLISECOND_NS, counted
 from iocurve.job.disk_mounts import put_on_disks, stat_on
@@ -31,26 +30,6 @@ from iocurve.job.model import Job, PlanNote
 from iocurve.job.resolve import Machine, PathFacts, ThisMachine, resolve
 from iocurve.machine.processes import topology_of
 from iocurve.result.document import Result
-
-HELP = """\
-Usage: iocurve diskspd [flags] target [targets]
-
-Runs DiskSpd command lines and XML profiles unchanged and prints results as DiskSpd's text or XML. Write a flag and its
-value without a space (-b4K). Flags are case-sensitive and come before the targets. A target is a file, a block device
-or nfs://host/export/file.
-
-{flags}
-
-iocurve adds
-  --map-target=FROM=TO  use TO for the target, directory or pattern FROM: --map-target='H:\\*=/data'
-  --disk=MOUNT=DISK     emulate a disk for the files below the directory MOUNT; see iocurve fio --help
-  --clients=N           run the command line on N agents of a cluster at the same instant; print their threads and
-                        totals. Default with --on: on all
-  --on=CLUSTER          the cluster: auto (the one of this machine, default), or HOST:PORT of its head
-{shared}
-
-To see what a command line would do, with warnings: iocurve explain diskspd ...
-"""
 
 
 class ReadProfile(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,7 +179,7 @@ def _built(
 def _information(arguments: Sequence[str]) -> str | None:
     if arguments and "-?" not in arguments and tuple(arguments) not in (("--help",), ("/?",)):
         return None
-    return HELP.format(flags="\n".join(flag_lines()), shared=shared_help(24, "=")).rstrip("\n")
+    return help_text("diskspd", 24, "=").rstrip("\n")
 
 
 DIALECT = Dialect("diskspd", prepare, _information, on_hosts=lambda hosts, _: [f"--clients={len(hosts)}"])

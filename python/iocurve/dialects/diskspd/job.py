@@ -51,7 +51,7 @@ _FIELDS = {
 """For a field of a profile the section's field that it sets."""
 WORDS = Words(
     names={
-        **{_FIELDS[name]: f"-{flag.letter}" for _, name, flag in flags() if name in _FIELDS},
+        **{_FIELDS[name]: f"-{letter}" for _, name, letter, _ in flags() if name in _FIELDS},
         **dict.fromkeys(("engine", "direct"), "-S"),
         **dict.fromkeys(("reads", "writes"), "-w"),
         **dict.fromkeys(("random", "align_bytes"), "-r"),

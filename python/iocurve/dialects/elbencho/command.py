@@ -27,7 +27,7 @@ from iocurve.dialects.elbencho.phases import (
     roots_of,
     transferred,
 )
-from iocurve.dialects.registry import shared_help
+from iocurve.dialects.registry import help_text
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import Diagnostic, PlanError, TargetError
@@ -39,32 +39,6 @@ from iocurve.result.document import Result
 from iocurve.result.summary import summarise
 
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
-HELP = f"""\
-Usage: iocurve elbencho [elbencho's options] PATH [PATH…]
-
-Runs elbencho's phases on directories, files, block devices or NFS exports, and prints elbencho's table. A path is
-/mnt/data, "/mnt/data/file[1-4]", /dev/nvme0n1 or nfs://host/export/dir. elbencho's options:
-  -d, -w, --stat, -r, -F, -D  create directories; write, stat, read, delete files; delete directories
-  -t N, -n N, -N N            threads, directories of each thread, files of each thread in each directory
-  -s SIZE, -b SIZE            file size and block size (default: 1m)
-  --direct, --iodepth N       direct I/O; operations in flight of each thread (files and devices)
-  --rand, --randamount SIZE   random offsets, and how much to transfer; --norandalign does not align them
-  --rwmixpct N                per cent of reads in the write phase (files and devices)
-  --limitread SIZE, --limitwrite SIZE  bytes per second of each thread
-  --timelimit S, --infloop    end each phase after S seconds; start again until then
-  -i N, --phasedelay S        iterations, pause between phases
-  --lat, --latpercent, --latpercent9s N, --lathisto, --allelapsed  more rows; --base10: MB/s
-  --csvfile, --jsonfile, --resfile FILE  append the results; --label TEXT, --nocsvlabels
-  --livecsv FILE, --liveint MS  append the values of all threads while a phase runs
-  --cores 0,2,4-7             bind threads to processors
-  --dirsharing                all threads use the directories of the first
-  --trunctosize, --blockvarpct 0|100, --nodelerr, --nosvcshare, --sync, --dropcache, --dryrun, -c FILE
-iocurve adds
-  --numhosts N, --on CLUSTER  run on N agents of a cluster: auto (of this machine, default), or HOST:PORT
-{shared_help(30)}
-
-To see what a command line would do: iocurve explain elbencho ...
-"""
 
 
 class Phases(msgspec.Struct):
@@ -322,7 +296,7 @@ def _require_tree(data_set: ElbenchoData, machine: Machine) -> None:
 
 def _information(arguments: Sequence[str]) -> str | None:
     asked = [word for word in arguments if word.startswith("--help") or word in ("-h", "--version")]
-    return HELP.rstrip("\n") if asked or not arguments else None
+    return help_text("elbencho", 30).rstrip("\n") if asked or not arguments else None
 
 
 DIALECT = Dialect("elbencho", prepare, _information, on_hosts=lambda hosts, _: [f"--numhosts={len(hosts)}"])

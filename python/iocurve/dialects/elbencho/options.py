@@ -10,9 +10,10 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from iocurve.dialects.base import CLIENTS_MAX, read_job_file, typed
+from iocurve.dialects.base import read_job_file, typed
 from iocurve.dialects.option_table import OptionReader, TableOption, adds, flag, ignored, refused, sets
 from iocurve.foundation.errors import Diagnostic, DialectError, Where, in_order
+from iocurve.foundation.structs import read_bundled
 from iocurve.foundation.units import MIB, SECOND_NS
 
 WORKERS_MAX = 4096
@@ -105,113 +106,16 @@ class ElbenchoOptions(msgspec.Struct, frozen=True):
         return (self.direct or self.random) and not self.phases.isdisjoint(("write", "read"))
 
 
-SHORT = {
-    "b": "block",
-    "c": "configfile",
-    "D": "deldirs",
-    "d": "mkdirs",
-    "F": "delfiles",
-    "i": "iterations",
-    "N": "files",
-    "n": "dirs",
-    "r": "read",
-    "s": "size",
-    "t": "threads",
-    "w": "write",
-}
-FLAGS: Mapping[str, tuple[str, bool]] = {
-    "allelapsed": ("shows_elapsed", True),
-    "base10": ("base10", True),
-    "dirsharing": ("shares_directories", True),
-    "direct": ("direct", True),
-    "dropcache": ("drops_caches", True),
-    "dryrun": ("only_counts", True),
-    "infloop": ("repeats", True),
-    "lat": ("shows_latency", True),
-    "lathisto": ("shows_histogram", True),
-    "latpercent": ("shows_percentiles", True),
-    "nocsvlabels": ("csv_labels", False),
-    "nodelerr": ("ignores_missing", True),
-    "norandalign": ("aligned", False),
-    "nosvcshare": ("share_paths", False),
-    "rand": ("random", True),
-    "sync": ("syncs", True),
-    "trunctosize": ("extends", True),
-}
-NUMBERS: Mapping[str, tuple[str, int, int]] = {
-    "blockvarpct": ("refill_percent", 0, 100),
-    "dirs": ("directories", 0, 1_000_000),
-    "files": ("files", 0, 1_000_000_000),
-    "iodepth": ("depth", 1, 65_536),
-    "iterations": ("iterations", 1, 1_000_000),
-    "latpercent9s": ("nines", 0, 5),
-    "liveint": ("live_interval_ms", 1, 86_400_000),
-    "numhosts": ("hosts", 1, CLIENTS_MAX),
-    "phasedelay": ("pause_s", 0, 86_400),
-    "rwmixpct": ("read_percent", 0, 100),
-    "threads": ("threads", 1, WORKERS_MAX),
-    "timelimit": ("runtime_ns", 0, 10_000_000),
-}
-"""Fields with the smallest and the largest value."""
-SIZES = {
-    "block": "block",
-    "limitread": "read_limit",
-    "limitwrite": "write_limit",
-    "randamount": "random_bytes",
-    "size": "size",
-}
-PLACES = {"csvfile": "csv_path", "jsonfile": "json_path", "out": "out", "resfile": "results_path"}
-TEXTS = {"label": "label", "on": "cluster"}
+TABLE = read_bundled(Path(__file__).parent, "options")
+"""Options that set one field or nothing, by the kind of their value."""
 STDOUT = Path("/dev/stdout")
-IGNORED_FLAGS = ("live1", "live1n", "livecsvex", "no0usecerr", "nodiocheck", "nofdsharing", "nolive", "opsloglock")
-"""Flags that change nothing here: live statistics are those of all threads, and each thread opens its files."""
-IGNORED_VALUES = ("blockvaralgo", "log", "port", "randalgo", "svcupint", "svcwait")
-REFUSED_FLAGS = {
-    "for sequential reads backwards: iocurve fio --rw=read:-8k --bs=4k": "backward",
-    "--out DIR writes result.json, which has the processor time of each thread": "cpu",
-    "there is no GPU engine": "cufile cufiledriveropen cuhostbufreg gds gdsbufreg gpuperservice",
-    "leave it out; files are counted": "dirstats",
-    "hosts need no service: --hosts reaches them over ssh": "foreground quit service",
-    "Ctrl-C ends a run on all hosts": "interrupt",
-    "--metrics PORT serves values while it runs": "livejsonex svcping",
-    "for mapped files: iocurve fio --ioengine=mmap": "mmap",
-    "for a network alone: iperf3": "netbench",
-    "give files without square brackets": "nopathexp",
-    "--trunctosize gives files their size": "preallocfile",
-    "read in another phase: -r": "readinline",
-    "stat in another phase: --stat": "statinline",
-    "for strided access: iocurve fio --zonemode=strided": "strided",
-    "--allelapsed shows the time of each thread": "svcelapsed",
-    "for files of several sizes: iocurve vdbench with fsd= sizes=": "treerand",
-    "delete the files first: -F": "trunc",
-    "for verification: iocurve fio --verify=crc32c --verify_backlog=1": "verifydirect",
-}
-"""Flags that are refused, by the hint that says what to use instead."""
-REFUSED_VALUES = {
-    "for a network alone: iperf3": "clients clientsfile netdevs recvbuf respsize sendbuf servers serversfile",
-    "object storage is not supported; files, directories and devices are": "cuobj",
-    "for access hints: iocurve fio --fadvise_hint": "fadv",
-    "leave it out": "flock rankoffset rotatehosts",
-    "there is no GPU engine": "gpuids",
-    "for verification with a journal: iocurve vdbench -jn": "journaldir",
-    "--metrics PORT serves values while it runs": "livejson",
-    "for mapped files: iocurve fio --ioengine=mmap": "madv",
-    "for a log of each operation: iocurve fio --write_lat_log=PREFIX --log_offset=1": "opslog",
-    "--rwmixpct mixes reads and writes in each thread": "rwmixthr rwmixthrpct",
-    "for files of several sizes: iocurve vdbench with fsd= sizes=": "sharesize treefile treeroundup treescan",
-    "hosts of one run start together: --hosts": "start",
-    "hosts need no service: --hosts reaches them over ssh": "svcpwfile",
-    "for verification: iocurve fio --verify=crc32c": "verify",
-    "--cores binds threads to processors": "zones",
-}
-"""The same of options with a value."""
 UNSUPPORTED = {"--s3": ("object storage is not supported", "files, directories and devices are")}
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 
 
 def parse(arguments: Sequence[str], directory: Path) -> ElbenchoOptions:
     """Reads a command line; relative names start from ``directory``. Raises ``DialectError`` with every error."""
-    letters = {letter: f"--{name}" for letter, name in SHORT.items()}
+    letters = {letter: f"--{name}" for letter, name in TABLE["letters"].items()}
     reader = OptionReader("elbencho", _options(directory), letters, partial(_add_path, directory), UNSUPPORTED)
     reader.read(arguments)
     options = ElbenchoOptions(**reader.values, arguments=typed(arguments))  # type: ignore[arg-type]
@@ -232,17 +136,20 @@ def _options(directory: Path) -> dict[str, TableOption]:
 
     options = {
         **{name: adds("phases", name) for name in PHASES},
-        **{name: flag(target, value=value) for name, (target, value) in FLAGS.items()},
-        **{name: _number(name) for name in NUMBERS},
-        **{name: _size(name) for name in SIZES},
-        **{name: place(target) for name, target in PLACES.items()},
-        **{name: sets(target, str) for name, target in TEXTS.items()},
-        **{name: ignored(takes_value=False) for name in IGNORED_FLAGS},
-        **{name: ignored(takes_value=True) for name in IGNORED_VALUES},
+        **{name: flag(target, value=value) for name, (target, value) in TABLE["flags"].items()},
+        **{name: _number(name, *row) for name, row in TABLE["numbers"].items()},
+        **{name: _size(name, target) for name, target in TABLE["sizes"].items()},
+        **{name: place(target) for name, target in TABLE["paths"].items()},
+        **{name: sets(target, str) for name, target in TABLE["texts"].items()},
         **{
-            name: refused(f"--{name} is not supported", hint, takes_value=takes_value)
-            for takes_value, by_hint in ((False, REFUSED_FLAGS), (True, REFUSED_VALUES))
-            for hint, names in by_hint.items()
+            name: ignored(takes_value=kind == "values")
+            for kind, names in TABLE["ignored"].items()
+            for name in names.split()
+        },
+        **{
+            name: refused(f"--{name} is not supported", hint, takes_value=kind == "values")
+            for kind, rows in TABLE["refused"].items()
+            for names, hint in rows.items()
             for name in names.split()
         },
         "cores": sets("cpus", _cores),
@@ -252,9 +159,7 @@ def _options(directory: Path) -> dict[str, TableOption]:
     return {f"--{name}": option for name, option in options.items()}
 
 
-def _number(name: str) -> TableOption:
-    target, low, high = NUMBERS[name]
-
+def _number(name: str, target: str, low: int, high: int) -> TableOption:
     def effect(reader: OptionReader, text: str) -> None:
         if not re.fullmatch(r"\d{1,12}", text, re.ASCII) or not low <= int(text) <= high:
             raise ValueError(f"--{name}: '{text[:40]}' is not a number from {low:,} to {high:,}")
@@ -268,7 +173,7 @@ def _number(name: str) -> TableOption:
     return TableOption(effect)
 
 
-def _size(name: str) -> TableOption:
+def _size(name: str, target: str) -> TableOption:
     def read(text: str) -> int:
         found = re.fullmatch(r"(\d{1,15})([kmgtp]?)(?:i?b)?", text.lower(), re.ASCII)
         size = int(found[1]) * _UNITS[found[2]] if found else -1
@@ -276,7 +181,7 @@ def _size(name: str) -> TableOption:
             raise ValueError(f"--{name}: '{text[:40]}' is not a size", "such as 4k, 1m or 20g")
         return size
 
-    return sets(SIZES[name], read)
+    return sets(target, read)
 
 
 def _cores(text: str) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iocurve.dialects.registry import shared_help
+from iocurve.dialects.registry import help_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -13,23 +13,6 @@ if TYPE_CHECKING:
 
 FIO_VERSION = "fio-3.33"
 """Version shown in fio's output. Parsers derive the units from the number after ``fio-``, so it must be there."""
-
-HELP = f"""\
-Usage: iocurve fio [fio's options] [job files]
-
-Runs fio job files and fio command lines unchanged; fio's manual describes the options. iocurve adds
-  --nconnect=N        TCP connections of each job to its NFS server (ioengine=nfs, default 1)
-  --nfs_url=URL       export of ioengine=nfs; nfs://host:port/export?nconnect=8 has NFS and MOUNT on one port
-  --disk=MOUNT=DISK   emulate a disk for the files below the directory MOUNT (iocurve disk list), e.g.
-                      --disk '/mnt/data=disk:premium-ssd-p30?stripe=3&vm=Standard_D8ds_v4&path=DIR'
-  --nfs_timeout=TIME  stop when the NFS server has not answered for this long (default 60 s)
-  --on=CLUSTER        the cluster of the hosts that --client names: auto (the one of this machine, default), or
-                      HOST:PORT of its head
-{shared_help(22, "=")}
-
---output-format=normal,terse,json,json+ selects fio's output formats. --enghelp[=ENGINE] and --cmdhelp[=OPTION] list
-the supported I/O engines and options. To see what a job would do, with warnings: iocurve explain fio ...
-"""
 
 
 def information(arguments: Sequence[str]) -> str | None:
@@ -40,7 +23,7 @@ def information(arguments: Sequence[str]) -> str | None:
     """
     # Scripts ask for the version before each run: nothing else is loaded for it.
     if tuple(arguments) in (("--help",), ("-h",)):
-        return HELP
+        return help_text("fio", 22, "=")
     if tuple(arguments) == ("--version",):
         return FIO_VERSION
     from iocurve.dialects.fio.read.parse import commands

@@ -20,7 +20,7 @@ from iocurve.dialects.base import Dialect, Measured, Needs, ParsedCommand, Repli
 from iocurve.dialects.mdtest import output
 from iocurve.dialects.mdtest.options import ITEMS_MAX, MdtestOptions, Table, parse
 from iocurve.dialects.mdtest.phases import Phase, Shape, of_iteration, wear_out
-from iocurve.dialects.registry import shared_help
+from iocurve.dialects.registry import help_text
 from iocurve.engine.outcome import Outcome, WorkerOutcome
 from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import Diagnostic, DialectError, TargetError
@@ -28,37 +28,6 @@ from iocurve.foundation.units import SECOND_NS, counted
 from iocurve.job.model import PlanNote
 from iocurve.job.resolve import Machine, ThisMachine
 from iocurve.result.document import Result
-
-HELP = f"""\
-Usage: iocurve mdtest [mdtest's options]
-
-Runs mdtest's phases on a directory or an NFS export, and prints mdtest's table of rates. mdtest's options:
-  -d DIR[@DIR…]  directory of the test (default: ./out), or nfs://host/export; several with -u
-  -n N, -I N     items of each task in all, and in each directory of the tree
-  -z N, -b N     depth and branching factor of the tree (defaults: 0 and 1)
-  -L             items only in the lowest level of the tree
-  -D, -F         only directories, only files
-  -u             each task has its own tree; -t is accepted: the time always includes the way into it
-  -C, -T, -E, -r only these phases: create, stat, read (open and close), remove
-  -N N           each phase uses the items of the task N further on
-  -W SECONDS     stop creating after that time, then let each task catch up with the fastest (with -F)
-  -i N           iterations
-  -w BYTES       bytes written to each file that is created (default: 0); -y flushes it before it is closed
-  -e BYTES       bytes read from each file (default: 0, files are opened and closed)
-  -R             look up and read the items in random order; --random-seed N
-  -x FILE        keep the number of items that -W let through, for the phases of later runs
-  -p S           pause before the phases of directories, and before those of files
-  -Y             sync(2) after each phase, in its time
-  -v, -V N       print the rate of each phase when it ends
-  -P, -Z         also the times of the phases, only these
-  -a POSIX, -G N, --dataPacketType T are accepted: the data that are written are random
-iocurve adds
-  --np N         tasks (default: 1), as mpirun's -np. Over NFS they are operations in flight of one worker
-  --clients N    divide the tasks over N agents of a cluster: --on auto (of this machine, default), or HOST:PORT
-{shared_help(17)}
-
-To see what a command line would do: iocurve explain mdtest ...
-"""
 
 
 class _Table(msgspec.Struct):
@@ -344,7 +313,7 @@ def _is_url(path: str) -> bool:
 
 
 def _information(arguments: Sequence[str]) -> str | None:
-    return HELP.rstrip("\n") if tuple(arguments) in (("--help",), ("-h",)) else None
+    return help_text("mdtest", 17).rstrip("\n") if tuple(arguments) in (("--help",), ("-h",)) else None
 
 
 DIALECT = Dialect("mdtest", prepare, _information, on_hosts=lambda hosts, _: [f"--clients={len(hosts)}"])

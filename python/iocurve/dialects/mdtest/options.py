@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from iocurve.dialects.base import CLIENTS_MAX, ClusterRequest, typed
 from iocurve.dialects.option_table import OptionReader, TableOption, adds, flag, ignored, refused, sets
 from iocurve.foundation.errors import Diagnostic, DialectError, in_order
+from iocurve.foundation.structs import read_bundled
 from iocurve.foundation.units import SECOND_NS
 
 Table = Literal["rate", "time"]
@@ -107,77 +108,18 @@ def _check_api(_reader: OptionReader, name: str) -> None:
         raise ValueError(f"-a {name[:40]}: the only API is POSIX", "leave out -a; -d takes nfs://host/export, too")
 
 
-FLAGS = {
-    "D": "directories_only",
-    "F": "files_only",
-    "L": "leaf_only",
-    "u": "unique",
-    "t": "times_unique",
-    "y": "syncs_files",
-    "Y": "syncs",
-}
-PHASES = {"C": "create", "T": "stat", "E": "read", "r": "remove"}
-NUMBERS = {
-    "-n": "items",
-    "-I": "items_per_directory",
-    "-z": "depth",
-    "-b": "branch_factor",
-    "-N": "shift",
-    "-i": "iterations",
-    "-w": "write_bytes",
-    "-e": "read_bytes",
-    "-p": "pause_s",
-    "-V": "verbose",
-    "--random-seed": "random_seed",
-    "--np": "ranks",
-    "--clients": "clients",
-}
-REFUSED = {
-    "B": "no barriers between phases",
-    "c": "collective creation",
-    "f": "a series of numbers of tasks",
-    "k": "mknod",
-    "l": "a series of numbers of tasks",
-    "M": "renaming apart from the other phases",
-    "s": "a series of numbers of tasks",
-    "S": "one file for all tasks",
-    "U": "renaming apart from the other phases",
-}
-WITH_VALUES = frozenset("Bfls")
-"""Letters of ``REFUSED`` that mdtest gives a value."""
-REFUSED_WORDS = {
-    "posix.odirect": False,
-    "print-all-procs": False,
-    "run-cmd-after-phase": True,
-    "run-cmd-before-phase": True,
-    "savePerOpDataCSV": True,
-    "saveRankPerformanceDetails": True,
-    "showRankStatistics": False,
-    "verify-write": False,
-}
-"""Refused long options; True if mdtest gives them a value."""
+TABLE = read_bundled(Path(__file__).parent, "options")
 OPTIONS: Mapping[str, TableOption] = {
-    **{f"-{letter}": flag(name) for letter, name in FLAGS.items()},
-    **{f"-{letter}": adds("only", phase) for letter, phase in PHASES.items()},
-    **{name: sets(target, _number) for name, target in NUMBERS.items()},
+    **{name: flag(target) for name, target in TABLE["flags"].items()},
+    **{name: adds("only", phase) for name, phase in TABLE["phases"].items()},
+    **{name: sets(target, _number) for name, target in TABLE["numbers"].items()},
+    **{name: ignored(takes_value=kind == "values") for kind, names in TABLE["ignored"].items() for name in names},
     **{
-        f"-{letter}": refused(
-            f"-{letter}: {what} is not supported", f"leave out -{letter}", takes_value=letter in WITH_VALUES
-        )
-        for letter, what in REFUSED.items()
-    },
-    **{
-        f"--{word}": refused(f"--{word} is not supported", f"leave out --{word}", takes_value=takes_value)
-        for word, takes_value in REFUSED_WORDS.items()
+        name: refused(text, f"leave out {name}", takes_value=kind == "values")
+        for kind, rows in TABLE["refused"].items()
+        for name, text in rows.items()
     },
     "-a": TableOption(_check_api),
-    # Data that are written are random.
-    "-G": ignored(takes_value=True),
-    "--dataPacketType": ignored(takes_value=True),
-    "--warningAsErrors": ignored(takes_value=False),
-    "-R": flag("in_random_order"),
-    "-X": flag("verifies_reads"),
-    "--verify-read": flag("verifies_reads"),
     "-x": sets("status_file", Path),
     "-P": flag("tables", value=("rate", "time")),
     "-Z": flag("tables", value=("time",)),

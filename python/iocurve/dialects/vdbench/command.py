@@ -11,7 +11,7 @@ from typing import Unpack
 from msgspec.structs import replace
 
 from iocurve.dialects.base import ClusterRequest, Dialect, Needs, ParsedCommand, Replicas, Workplace
-from iocurve.dialects.registry import shared_help
+from iocurve.dialects.registry import help_text
 from iocurve.dialects.vdbench import explanation, file_systems, steps
 from iocurve.dialects.vdbench.parameter_file import ParameterFile, check, distinct
 from iocurve.dialects.vdbench.planned import DATA_ERRORS_MAX
@@ -26,32 +26,6 @@ from iocurve.dialects.vdbench.validation import validation
 from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, DialectError, PlanError, Where, in_order
 from iocurve.job.model import PlanNote
 from iocurve.job.resolve import ThisMachine
-
-HELP = f"""\
-Usage: iocurve vdbench -f file [file ...] [vdbench's options] [variable=value ...]
-
-Runs vdbench parameter files unchanged; vdbench's guide describes them. vdbench's options:
-  -f FILE ...         parameter files
-  -o DIR              output directory (default: output); DIR+ numbers the directories, DIR.tod appends the time
-  -e, -i, -w TIME     override every elapsed=, interval=, warmup=
-  -c                  file systems: delete what is below an anchor before the first run that uses it
-  -cy, -co, -cn       file systems: force format=yes, format=only, format=no
-  -l [TIME]           repeat all runs, for TIME or until stopped
-  -v[r|w], -j[r|ro]   data validation: verify every read; a journal lets a later run verify the writes of this one
-  -r RD               start with this run definition
-  -s                  print the runs and exit
-  -t, -tf             run a sample: five seconds on a small file, or on a directory of 100 small files
-iocurve adds
-  --map-host FROM=TO  run host FROM (a label, a system or a pattern) as host TO; several hosts may become one
-  --on CLUSTER        run each host on the agent of that name (its system=, else its label, or TO of --map-host);
-                      CLUSTER is auto, or HOST:PORT of the head. Default: all hosts are workers on this machine
-  --map-lun FROM=TO   use TO for the LUN, directory or pattern FROM; TO may contain {{sd}} and {{host}}
-  --size SIZE         override every size=, to try a parameter file
-{shared_help(22)}
-A lun may be nfs://host[:port]/export/file?nconnect=8.
-
-To see what a parameter file would do, with warnings: iocurve explain vdbench ...
-"""
 
 
 def prepare(arguments: Sequence[str], **place: Unpack[Workplace]) -> ParsedCommand:
@@ -243,7 +217,7 @@ def _from(name: str | None, runs: Sequence[Run]) -> Sequence[Run]:
 
 
 def _information(arguments: Sequence[str]) -> str | None:
-    return HELP if tuple(arguments) in (("--help",), ("-h",)) else None
+    return help_text("vdbench", 22) if tuple(arguments) in (("--help",), ("-h",)) else None
 
 
 DIALECT = Dialect("vdbench", prepare, _information, on_hosts=lambda _hosts, _: ["--on=auto"])

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import msgspec
 
 from iocurve.dialects.diskspd.read import values
-from iocurve.dialects.diskspd.read.profile import CacheMode, Flag, Profile, TargetParameters, TimeSpan, flags
-from iocurve.dialects.diskspd.read.values import Given
+from iocurve.dialects.diskspd.read.profile import CacheMode, Profile, TargetParameters, TimeSpan, flags
+from iocurve.dialects.diskspd.read.values import Given, Reader
 
 
 class ProfileDraft(Given):
@@ -38,21 +38,14 @@ class ProfileDraft(Given):
 Effect = Callable[[ProfileDraft], None]
 
 
-class FlagOption(msgspec.Struct, frozen=True):
-    """A flag: its effect and its line of help."""
-
-    effect: Effect
-    meaning: str
-
-
 WITH_PROFILE = frozenset(":CdRvWXz")
 """Flags that may be given together with -X, and override the profile."""
 
 
-def _sets(kind: type[Profile | TimeSpan | TargetParameters], name: str, flag: Flag) -> FlagOption:
-    """The option of a flag that sets one field."""
+def _sets(kind: type[Profile | TimeSpan | TargetParameters], name: str, read: Reader) -> Effect:
+    """The effect of a flag that sets one field."""
     part = {Profile: "profile", TimeSpan: "span", TargetParameters: "target"}[kind]
-    return FlagOption(lambda draft: draft.set(getattr(draft, part), name, flag.read(draft)), flag.meaning)
+    return lambda draft: draft.set(getattr(draft, part), name, read(draft))
 
 
 # -- the load ----------------------------------------------------------------------------------------------------------
@@ -316,43 +309,23 @@ def _nothing(_draft: ProfileDraft) -> None:
     """-? prints the help before any flag is read."""
 
 
-_OTHERS: dict[str, FlagOption] = {
-    "?": FlagOption(_nothing, "print this help"),
-    "a": FlagOption(_affinity, "bind threads to processors round robin: -a0,1 or -ag0,0,1; all processors by default"),
-    "B": FlagOption(_base, "base offset, and length of the region: -B1G or -B1G:4G"),
-    "D": FlagOption(
-        _deviation, "print the standard deviation of IOPS over intervals of this length in ms, 1000 by default"
-    ),
-    "e": FlagOption(_etw, "event tracing (Windows only)"),
-    "f": FlagOption(_file, "end of the region (-f10G), or access hints (-frst)"),
-    "g": FlagOption(
-        _throughput, "limit the throughput of each thread on each target: bytes per ms, or IOPS with i (-g500i)"
-    ),
-    "h": FlagOption(_old_caching, "same as -Sh"),
-    "r": FlagOption(_random, "random, aligned to a size (-r4K); -rs<percent> random; -rdpct…, -rdabs… distribution"),
-    "R": FlagOption(_result_format, "print results as text or xml; -Rpxml prints only the profile"),
-    "s": FlagOption(_sequential, "sequential with a stride; -si shares one position between threads"),
-    "S": FlagOption(
-        _caching, "caching: b on, u off, w write-through, h off and write-through, m memory-mapped, r remote only"
-    ),
-    "v": FlagOption(_verbose, "verbose (-v); wait statistics (-vs, no effect)"),
-    "X": FlagOption(_profile_path, "run an XML profile; targets replace its *1, *2, …"),
-    "y": FlagOption(_events, "named events (Windows only)"),
-    "Z": FlagOption(_buffers, "write zeros (-Z), random data (-Zr), or from a buffer (-Z1M or -Z1M,file)"),
+OPTIONS: dict[str, Effect] = {
+    "?": _nothing,
+    "a": _affinity,
+    "B": _base,
+    "D": _deviation,
+    "e": _etw,
+    "f": _file,
+    "g": _throughput,
+    "h": _old_caching,
+    "r": _random,
+    "R": _result_format,
+    "s": _sequential,
+    "S": _caching,
+    "v": _verbose,
+    "X": _profile_path,
+    "y": _events,
+    "Z": _buffers,
+    **{letter: _sets(kind, name, read) for kind, name, letter, read in flags()},
 }
-"""Flags that set several fields, or none."""
-
-
-def _place(letter: str) -> tuple[str, bool]:
-    """Sorts flags as help lists them: signs first, then letters, small ones before capital ones."""
-    return (letter.lower(), letter.isupper()) if letter.isalpha() else ("", letter != "?")
-
-
-_ALL = {**_OTHERS, **{flag.letter: _sets(kind, name, flag) for kind, name, flag in flags()}}
-OPTIONS = {letter: _ALL[letter] for letter in sorted(_ALL, key=_place)}
-"""Flags by letter; case matters."""
-
-
-def flag_lines() -> list[str]:
-    """One line of help per flag."""
-    return [f"  -{letter}  {option.meaning}" for letter, option in OPTIONS.items()]
+"""Effects of the flags by letter; case matters."""

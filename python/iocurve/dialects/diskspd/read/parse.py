@@ -226,14 +226,14 @@ def _split(words: Sequence[_Argument], parsed: ParsedFlags) -> tuple[list[_Argum
 
 def _apply(word: _Argument, draft: ProfileDraft, parsed: ParsedFlags) -> None:
     letter, value = word.text[1:2], word.text[2:]
-    option = OPTIONS.get(letter)
-    if option is None:
+    effect = OPTIONS.get(letter)
+    if effect is None:
         parsed.errors.append(_unknown(word))
         return
     draft.name, draft.where, draft.block_bytes = printable(word.text, 60), word.where, draft.target.block_bytes
     try:
         draft.text = _text(value)
-        option.effect(draft)
+        effect(draft)
     except ValueError as error:
         parsed.errors.append(word.error(str(error)))
 

@@ -42,16 +42,8 @@ class Element:
         return not self.in_group and value is not None and (bool(value) or not self.only_if_set)
 
 
-@dataclass(frozen=True)
-class Flag:
-    """The flag of a field."""
-
-    letter: str
-    read: values.Reader
-    meaning: str
-    """The line of help."""
-
-
+Flag = tuple[str, values.Reader]
+"""The flag of a field: its letter, and the reader of its value."""
 T = TypeVar("T")
 
 
@@ -77,12 +69,12 @@ def elements(kind: type[Profile | TimeSpan | TargetParameters]) -> dict[str, Ele
     return {name: element for name, element in found.items() if element}
 
 
-def flags() -> Iterator[tuple[type[Profile | TimeSpan | TargetParameters], str, Flag]]:
-    """The flags that set one field, with the class and the name of the field."""
+def flags() -> Iterator[tuple[type[Profile | TimeSpan | TargetParameters], str, str, values.Reader]]:
+    """The flags that set one field: its class and its name, the letter, and the reader of the value."""
     for kind in (Profile, TimeSpan, TargetParameters):
         for each in dataclasses.fields(kind):
             if flag := each.metadata.get("flag"):
-                yield kind, each.name, flag
+                yield kind, each.name, *flag
 
 
 @dataclass
@@ -106,51 +98,27 @@ class TargetParameters(Positioned):
         64 * 1024,
         "BlockSize",
         whole(values.U32_MAX - 1, 1),
-        flag=Flag(
-            "b",
-            values.sizes(f"a block has 1 to {values.U32_MAX - 1} bytes", 1, values.U32_MAX - 1),
-            "block size, 64K by default",
-        ),
+        flag=("b", values.sizes(f"a block has 1 to {values.U32_MAX - 1} bytes", 1, values.U32_MAX - 1)),
     )
     base_bytes: int = field(0, "BaseFileOffset", _U64)
     sequential_hint: bool = field(False, "SequentialScan")
     random_hint: bool = field(False, "RandomAccess")
     temporary_hint: bool = field(False, "TemporaryFile")
-    large_pages: bool = field(
-        False, "UseLargePages", flag=Flag("l", values.switch, "large pages for buffers (no effect)")
-    )
+    large_pages: bool = field(False, "UseLargePages", flag=("l", values.switch))
     cache: CacheMode = "cached"
     write_through: bool = field(False, "WriteThrough", only_if_set=True)
     memory_mapped: bool = field(False, "MemoryMappedIo", only_if_set=True)
     flush: values.FlushMode | None = field(
-        None,
-        "FlushType",
-        word("ViewOfFile", "NonVolatileMemory", "NonVolatileMemoryNoDrain"),
-        flag=Flag("N", values.flush, "flush memory-mapped files after each write: v, n or i"),
+        None, "FlushType", word("ViewOfFile", "NonVolatileMemory", "NonVolatileMemoryNoDrain"), flag=("N", values.flush)
     )
     zero_buffers: bool = False
     buffer_bytes: int = 0
     """Size of the buffer of random data that writes are taken from (-Z<size>)."""
     buffer_path: str = ""
-    parallel: bool = field(
-        False,
-        "ParallelAsyncIO",
-        flag=Flag("p", values.switch, "start all operations in flight of a thread at the same offset"),
-    )
-    burst: int | None = field(
-        None, "BurstSize", flag=Flag("i", values.positive("operations in a burst"), "operations per burst, with -j")
-    )
-    think_ms: int | None = field(
-        None,
-        "ThinkTime",
-        flag=Flag("j", values.positive("milliseconds between bursts"), "think time between bursts in ms, with -i"),
-    )
-    create_bytes: int | None = field(
-        None,
-        "FileSize",
-        _U64,
-        flag=Flag("c", values.Given.size, "create the file with this size; an existing file is replaced"),
-    )
+    parallel: bool = field(False, "ParallelAsyncIO", flag=("p", values.switch))
+    burst: int | None = field(None, "BurstSize", flag=("i", values.positive("operations in a burst")))
+    think_ms: int | None = field(None, "ThinkTime", flag=("j", values.positive("milliseconds between bursts")))
+    create_bytes: int | None = field(None, "FileSize", _U64, flag=("c", values.Given.size))
     """Size of the file to create."""
     alignment_bytes: int = field(0, "StrideSize", _U64, in_group=True)
     """Alignment (-r) or stride (-s); 0: the block size."""
@@ -158,44 +126,19 @@ class TargetParameters(Positioned):
     random_percent: int = field(0, "RandomRatio", whole(99, 1), in_group=True)
     distribution: values.DistributionKind = "Percent"
     spans: tuple[values.Span, ...] = ()
-    thread_stride_bytes: int = field(
-        0,
-        "ThreadStride",
-        _U64,
-        flag=Flag(
-            "T",
-            values.sizes("needs a distance above 0", 1),
-            "offset between the starts of consecutive threads in a target",
-        ),
-    )
+    thread_stride_bytes: int = field(0, "ThreadStride", _U64, flag=("T", values.sizes("needs a distance above 0", 1)))
     end_bytes: int = field(0, "MaxFileSize", _U64)
     """End of the region; 0: the target's size."""
-    requests: int = field(
-        2,
-        "RequestCount",
-        _COUNT,
-        flag=Flag("o", values.positive("operations in flight"), "queue depth per thread and target, 2 by default"),
-    )
-    write_percent: int = field(
-        0, "WriteRatio", whole(100), flag=Flag("w", values.write_percent, "percentage of writes, 0 by default")
-    )
+    requests: int = field(2, "RequestCount", _COUNT, flag=("o", values.positive("operations in flight")))
+    write_percent: int = field(0, "WriteRatio", whole(100), flag=("w", values.write_percent))
     bytes_per_ms: int = 0
     iops: int = 0
-    threads: int = field(
-        1,
-        "ThreadsPerFile",
-        _COUNT,
-        flag=Flag("t", values.positive("threads per target"), "threads per target, 1 by default"),
-    )
+    threads: int = field(1, "ThreadsPerFile", _COUNT, flag=("t", values.positive("threads per target")))
     io_priority: int = field(
         3,
         "IOPriority",
         xml_text.priority,
-        flag=Flag(
-            "I",
-            values.numbers("needs a priority: 1 (very low), 2 (low) or 3 (normal)", 1, 3),
-            "I/O priority 1, 2 or 3 (no effect)",
-        ),
+        flag=("I", values.numbers("needs a priority: 1 (very low), 2 (low) or 3 (normal)", 1, 3)),
     )
     weight: int = field(1, "Weight")
     thread_weights: tuple[tuple[int, int], ...] = ()
@@ -225,39 +168,19 @@ class TargetParameters(Positioned):
 class TimeSpan(Positioned):
     """A run: warm up time, measured time and cool down time."""
 
-    completion_routines: bool = field(
-        False, "CompletionRoutines", flag=Flag("x", values.switch, "completion routines (no effect)")
-    )
-    measure_latency: bool = field(False, "MeasureLatency", flag=Flag("L", values.switch, "print latencies"))
+    completion_routines: bool = field(False, "CompletionRoutines", flag=("x", values.switch))
+    measure_latency: bool = field(False, "MeasureLatency", flag=("L", values.switch))
     measure_iops_deviation: bool = field(False, "CalculateIopsStdDev")
-    affinity_disabled: bool = field(
-        False, "DisableAffinity", flag=Flag("n", values.switch, "do not bind threads to processors")
-    )
-    duration_s: int = field(
-        10, "Duration", flag=Flag("d", values.seconds(10), "duration of the measured time in seconds, 10 by default")
-    )
-    warmup_s: int = field(5, "Warmup", flag=Flag("W", values.seconds(5), "warm up time in seconds, 5 by default"))
-    cooldown_s: int = field(
-        0, "Cooldown", flag=Flag("C", values.seconds(0), "cool down time in seconds, not measured, 0 by default")
-    )
-    threads: int = field(
-        0,
-        "ThreadCount",
-        flag=Flag("F", values.positive("threads in all"), "total number of threads; each uses all targets"),
-    )
+    affinity_disabled: bool = field(False, "DisableAffinity", flag=("n", values.switch))
+    duration_s: int = field(10, "Duration", flag=("d", values.seconds(10)))
+    warmup_s: int = field(5, "Warmup", flag=("W", values.seconds(5)))
+    cooldown_s: int = field(0, "Cooldown", flag=("C", values.seconds(0)))
+    threads: int = field(0, "ThreadCount", flag=("F", values.positive("threads in all")))
     """Threads of a pool in which each thread uses all targets (-F); 0: each target has its own threads (-t)."""
-    requests: int = field(
-        0,
-        "RequestCount",
-        flag=Flag(
-            "O", values.positive("operations in flight per thread"), "queue depth per thread over all targets, with -F"
-        ),
-    )
+    requests: int = field(0, "RequestCount", flag=("O", values.positive("operations in flight per thread")))
     """Queue depth of each thread of a pool over all its targets (-O); 0: each target has its own (-o)."""
     bucket_ms: int = field(1000, "IoBucketDuration", _COUNT)
-    seed: int = field(
-        0, "RandSeed", flag=Flag("z", values.seed, "random seed, 0 by default; -z alone: a new seed in every run")
-    )
+    seed: int = field(0, "RandSeed", flag=("z", values.seed))
     # DiskSpd itself omits -Zr from the profiles it prints, so running such a profile loses it.
     random_write_data: bool = field(False, "RandomWriteData", only_if_set=True)
     affinity: tuple[tuple[int, int], ...] = ()
@@ -274,10 +197,8 @@ class TimeSpan(Positioned):
 class Profile(Positioned):
     """All parameters of one DiskSpd call."""
 
-    progress: int = field(0, "Progress", flag=Flag("P", values.progress, "print progress (stderr always has it)"))
-    experiment_flags: int = field(
-        0, "ExperimentFlags", flag=Flag(":", values.experiment, "experiment flags (no effect)"), only_if_set=True
-    )
+    progress: int = field(0, "Progress", flag=("P", values.progress))
+    experiment_flags: int = field(0, "ExperimentFlags", flag=(":", values.experiment), only_if_set=True)
     result_format: ResultFormat = field("text", "ResultFormat", word("text", "xml"))
     profile_only: bool = False
     """Print the profile and run nothing (-Rp)."""

@@ -1,17 +1,22 @@
-"""Vdbench's keywords as a table: each is supported (with the reader of its value), ignored with a note, or refused.
+"""Vdbench's keywords as a table: each is supported, with the reader of its value, or a row of ``keywords.toml``.
 
 Names are those of vdbench 5.04.06. A keyword may be abbreviated to two or more letters; underscores are ignored.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from difflib import get_close_matches
+from pathlib import Path
 
 import msgspec
 
 from iocurve.dialects.vdbench.read import file_values, values
 from iocurve.dialects.vdbench.read.values import Reader
+from iocurve.foundation.structs import read_bundled
 from iocurve.job.model import Level
+
+_TEXTS: dict[str, dict[str, dict[str, str]]] = read_bundled(Path(__file__).parent, "keywords")
 
 
 class Keyword(msgspec.Struct, frozen=True):
@@ -36,27 +41,26 @@ def _supported(name: str, read: Reader, *aliases: str) -> Keyword:
     return Keyword(name, read, aliases)
 
 
-def _ignored(reason: str, *names: str, level: Level = "info") -> list[Keyword]:
-    return [Keyword(name, note=reason, level=level) for name in names]
-
-
-def _refused(reason: str, *names: str) -> list[Keyword]:
-    return [Keyword(name, refused=reason) for name in names]
+def _without_effect(kind: str) -> list[Keyword]:
+    """The keywords of ``keywords.toml``."""
+    ways: dict[str, Callable[[str, str], Keyword]] = {
+        "noted": lambda name, reason: Keyword(name, note=reason),
+        "warned": lambda name, reason: Keyword(name, note=reason, level="warning"),
+        "refused": lambda name, reason: Keyword(name, refused=reason),
+    }
+    found = _TEXTS.get(kind, {})
+    return [
+        make(name, reason)
+        for way, make in ways.items()
+        for names, reason in found.get(way, {}).items()
+        for name in names.split()
+    ]
 
 
 def _loop(name: str, read: Reader, *aliases: str) -> Keyword:
     also = (f"for{name}", *aliases, *(f"for{alias}" for alias in aliases))
     return Keyword(name, read, also, loop=True)
 
-
-_JAVA = "iocurve does not use Java"
-_NO_SHELL = "iocurve starts no remote shell"
-_COMMAND = "iocurve does not run commands"
-_REPLAY = (
-    "it reads a trace of Swat, whose format is not published; iocurve fio --read_iolog replays fio's and blktrace's"
-)
-_DEDUP_SETS = "duplicate blocks are chosen at random, not from sets"
-_NO_RESET = "resets of buses and LUNs exist only on Solaris"
 
 _GENERAL = [
     _supported("concatenatesds", values.yes_or_no),
@@ -66,36 +70,13 @@ _GENERAL = [
     _supported("journal", values.words),
     _supported("loop", values.one(str)),
     _supported("validate", values.words),
-    *_ignored("a missed skew does not abort the run", "abortfailedskew", level="warning"),
-    *_ignored("iocurve has no auxiliary reports", "auxreport"),
-    *_ignored("the compressible data is random", "compressionseed"),
     _supported("createanchors", values.yes_or_no),
     _supported("dataerrors", values.error_limit),
-    *_ignored("iocurve has no debug settings", "debug", "misc"),
-    *_ignored("a duplicate is a whole transfer", "dedupunit"),
-    *_ignored(_DEDUP_SETS, "dedupsets", "deduphotsets", "dedupflipflop", "deduptype", level="warning"),
-    *_ignored(_COMMAND, "startcmd", "endcmd", level="warning"),
-    *_ignored("the engine lays out files in its own block size", "formatxfersize"),
-    *_ignored("workers are threads of this process", "heartbeaterror", "timeout"),
-    *_ignored("the histogram always has vdbench's default buckets", "histogram"),
-    *_ignored(_JAVA, "iosperjvm", "port", "psrset"),
-    *_ignored("iocurve does not adjust threads", "fwdthreadadjust"),
-    *_ignored("iocurve does not scan system messages", "messagescan"),
-    *_ignored("iocurve does not watch a file; Ctrl-C ends a run", "monitor", level="warning"),
-    *_ignored("iocurve always writes all reports", "report", "reportruntotals"),
-    *_ignored("iocurve sends nothing to Swat", "swat"),
-    *_ignored("file names are used as written", "unix2windows"),
-    *_refused("data patterns from files are not supported yet", "pattern", "patternbuffer"),
-    *_refused("iocurve does not trace block addresses", "showlba"),
 ]
 _HD = [
     _supported("clients", values.count(1, 10_000)),
     _supported("system", values.one(str)),
-    *_ignored(_JAVA, "jvms"),
-    *_ignored(_NO_SHELL, "shell", "user", "vdbench", "master"),
-    *_ignored("iocurve mounts nothing", "mount", level="warning"),
 ]
-_RG = _refused(_REPLAY, "devices")
 _SD = [
     _supported("lun", values.one(str)),
     _supported("host", values.words, "hd"),
@@ -109,12 +90,6 @@ _SD = [
     _supported("hitarea", values.size_or_zero),
     _supported("dedupratio", values.ratio),
     _supported("journal", values.one(str)),
-    *_ignored(_DEDUP_SETS, "dedupsets", "deduphotsets", "dedupflipflop", level="warning"),
-    *_ignored("a duplicate is a whole transfer", "dedupunit"),
-    *_ignored("it is for statistics of Solaris", "instance", "kstat"),
-    *_ignored(_NO_RESET, "resetbus", "resetlun", level="warning"),
-    *_refused(_REPLAY, "replay"),
-    *_refused("since vdbench 5.04 it belongs to the workload: wd=…,streams=N", "streams"),
 ]
 _WD = [
     _supported("sd", values.words),
@@ -133,7 +108,6 @@ _WD = [
     _supported("streams", values.words),
     _supported("threads", values.count()),
     _supported("openflags", values.words),
-    *_ignored("all workloads have the same priority", "priority", level="warning"),
 ]
 _RD = [
     _supported("wd", values.words),
@@ -170,12 +144,7 @@ _RD = [
     _loop("wss", values.series(1), "workingsetsize"),
     _supported("operations", file_values.operations, "operation"),
     Keyword("foroperations", file_values.operations, ("foroperation",), loop=True),
-    *_ignored(_COMMAND, "startcmd", "endcmd", level="warning"),
-    *_ignored("iocurve mounts nothing", "mount", level="warning"),
-    *_refused(_REPLAY, "replay"),
-    *_refused("it belongs to the workloads: wd=…,skew=N", "skew"),
 ]
-_ONE_HOST = "an FSD is used by the hosts of its workloads: fwd=…,host=…"
 _FILE_SYSTEMS = [
     _supported("anchor", values.one(str)),
     Keyword("depth", values.first(0, 1000), first=True),
@@ -189,10 +158,6 @@ _FILE_SYSTEMS = [
     _supported("count", values.start_and_count),
     _supported("openflags", values.words),
     _supported("journal", values.one(str)),
-    *_ignored("iocurve writes no log of reads and writes", "log"),
-    *_refused("vdbench has it for SDs only", "dedupratio", "dedupsets", "dedupunit", "deduphotsets", "dedupflipflop"),
-    *_refused("vdbench no longer has it; use format=(clean,only)", "cleanup"),
-    Keyword("host", aliases=("hd",), refused=_ONE_HOST),
 ]
 _FILE_WORKLOADS = [
     _supported("fsd", values.words),
@@ -208,15 +173,19 @@ _FILE_WORKLOADS = [
     _supported("target", values.words),
     _supported("openflags", values.words),
 ]
-TABLE: dict[str, list[Keyword]] = {
+_WITH_EFFECT = {
     "general": _GENERAL,
-    "hd": [Keyword("hd"), *_HD],
-    "rg": [Keyword("rg", refused=_REPLAY), *_RG],
-    "sd": [Keyword("sd"), *_SD],
-    "wd": [Keyword("wd"), *_WD],
-    "rd": [Keyword("rd"), *_RD],
-    "fsd": [Keyword("fsd"), *_FILE_SYSTEMS],
-    "fwd": [Keyword("fwd"), *_FILE_WORKLOADS],
+    "hd": _HD,
+    "rg": [],
+    "sd": _SD,
+    "wd": _WD,
+    "rd": _RD,
+    "fsd": _FILE_SYSTEMS,
+    "fwd": _FILE_WORKLOADS,
+}
+TABLE = {
+    kind: [*([Keyword(kind)] if kind not in ("general", "rg") else []), *keywords, *_without_effect(kind)]
+    for kind, keywords in _WITH_EFFECT.items()
 }
 """Keywords by kind of definition."""
 

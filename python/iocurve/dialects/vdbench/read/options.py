@@ -17,8 +17,12 @@ from msgspec.structs import replace
 from iocurve.dialects.base import DASHES, typographic_dash
 from iocurve.dialects.vdbench.read import values
 from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, Where
+from iocurve.foundation.structs import read_bundled
 from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import PlanNote
+
+TEXTS = read_bundled(Path(__file__).parent, "options")
+"""Letters and words with their meanings, reasons of options without an effect, and samples."""
 
 
 class ValidationRequest(msgspec.Struct, frozen=True):
@@ -38,7 +42,7 @@ def read_letters(
     request: ValidationRequest, option: str, letters: str, where: Where, errors: list[Diagnostic]
 ) -> ValidationRequest:
     """Adds ``-vrw``, ``-jr`` to a request; adds letters that are unknown or unsupported to ``errors``."""
-    table = _VALIDATE_LETTERS if option == "v" else _JOURNAL_LETTERS
+    table = TEXTS["letters"][option]
     request = replace(request, active=True, journal=request.journal or option == "j")
     for letter in letters:
         try:
@@ -55,7 +59,7 @@ def read_words(
 ) -> ValidationRequest:
     """Adds ``validate=(yes,no_preread)``, ``journal=recover`` to a request; adds words that are wrong to ``errors``."""
     is_journal = keyword == "journal"
-    table = _JOURNAL_WORDS if is_journal else _VALIDATE_WORDS
+    table = TEXTS["words"][keyword]
     for word in words:
         lower = word.lower().replace("_", "")
         if lower == "no":
@@ -74,10 +78,11 @@ def read_words(
 
 def _with_word(request: ValidationRequest, written: str, meaning: str, where: Where) -> ValidationRequest:
     """Adds the meaning of a letter or word. Raises ``ValueError`` for unsupported ones."""
-    if meaning in _REFUSED_LETTERS:
-        raise ValueError(f"{written} is not supported: {_REFUSED_LETTERS[meaning]}")
-    if meaning in _NOTED_LETTERS:
-        note = PlanNote("no_effect", f"{written} has no effect: {_NOTED_LETTERS[meaning]}", where)
+    noted, refused = TEXTS["meanings"]["noted"], TEXTS["meanings"]["refused"]
+    if meaning in refused:
+        raise ValueError(f"{written} is not supported: {refused[meaning]}")
+    if meaning in noted:
+        note = PlanNote("no_effect", f"{written} has no effect: {noted[meaning]}", where)
         return replace(request, notes=(*request.notes, note))
     return replace(
         request,
@@ -88,69 +93,6 @@ def _with_word(request: ValidationRequest, written: str, meaning: str, where: Wh
     )
 
 
-_VALIDATE_LETTERS = {
-    "r": "readafterwrite",
-    "2": "readafterwrite",
-    "w": "nopreread",
-    "t": "time",
-    "q": "quick",
-    "c": "continueoldmap",
-}
-_JOURNAL_LETTERS = {
-    "r": "recover",
-    "o": "only",
-    "m": "maponly",
-    "n": "noflush",
-    "2": "readafterwrite",
-    "t": "time",
-    "i": "ignorepending",
-    "s": "skipreadall",
-}
-_VALIDATE_WORDS = (
-    *("yes", "readafterwrite", "nopreread", "time", "xfersize", "reportdedupsets"),
-    *("ignorezeroreads", "continueoldmap"),
-)
-_JOURNAL_WORDS = ("yes", "recover", "only", "maponly", "noflush", "skipreadall", "ignorepending", "max")
-_NOTED_LETTERS = {
-    "time": "the map does not record times",
-    "quick": "the whole block is always verified",
-    "xfersize": "the map does not record transfer sizes",
-    "reportdedupsets": "blocks with headers differ, so there are no duplicates",
-    "maponly": "the journal is always only a map",
-    "noflush": "the map is a mapped file: it survives a crash of iocurve, and the system writes it later",
-    "max": "the map has a fixed size",
-}
-_REFUSED_LETTERS = {
-    "continueoldmap": "vdbench itself no longer has it; -jr continues with a journal",
-    "ignorezeroreads": "a block of zeros in place of written data is an error",
-    "ignorepending": "a recovery accepts the old and the new content of a write that was in flight",
-    "skipreadall": "a recovery reads every block that was written",
-}
-
-
-_SAMPLE = """\
-sd=sd1,lun={{directory}}/quick_vdbench_test,size=40m{flags}
-wd=wd1,sd=sd1,xf=1k,rdpct={rdpct}
-rd=rd1,wd=wd1,iorate={iorate},elapsed=5,interval=1
-"""
-_FILE_SAMPLE = """\
-fsd=fsd1,anchor={directory}/fsd1,depth=1,width=1,files=100,size=128k
-fwd=default,xfersize=4k,fileio=random,fileselect=random,threads=8,stopafter=100
-fwd=fwd1,fsd=fsd1,operation=read
-fwd=fwd2,fsd=fsd1,operation=write
-rd=rd1,fwd=fwd*,fwdrate=100,format=yes,elapsed=5,interval=1
-"""
-_SAMPLES = {
-    "-t": _SAMPLE.format(flags="", rdpct=50, iorate=100),
-    "-td": _SAMPLE.format(flags="", rdpct=50, iorate=100),
-    "-t1": _SAMPLE.format(flags=",openflags=o_sync", rdpct=50, iorate=100),
-    "-t2": _SAMPLE.format(flags="", rdpct=0, iorate="max"),
-    "-tf": _FILE_SAMPLE,
-}
-"""The samples, as in vdbench: five seconds on a small file, or on 100 small files.
-
-With -td vdbench deletes the file first; iocurve overwrites it.
-"""
 UTILITIES = ("compare", "csim", "dsim", "edit", "jstack", "parse", "parseflat", "print", "rsh", "sds", "showlba")
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)\Z", re.DOTALL)
 
@@ -273,21 +215,22 @@ class _Parser:
 
     def _short(self, word: str) -> None:
         letter, value = word[1], word[2:]
-        if word in _SAMPLES:
+        noted, refused = TEXTS["options"]["noted"], TEXTS["options"]["refused"]
+        if word in TEXTS["samples"]:
             self._options.sample = word
-            self._options.text = _SAMPLES[word].format(directory=tempfile.gettempdir())
+            self._options.text = TEXTS["samples"][word].format(directory=tempfile.gettempdir())
         elif word == "-mb":
             text = "-mb has no effect: MB/sec is 1024*1024 bytes per second in every report"
             self._options.notes.append(PlanNote("no_effect", text, Where(COMMAND_LINE, self._position), "warning"))
         elif letter in "vj":
             self._validation(letter, value)
-        elif letter in _REFUSED:
-            self._error(f"{word[:40]} is not supported: {_REFUSED[letter]}")
-        elif letter in _NOTED:
+        elif letter in refused:
+            self._error(f"{word[:40]} is not supported: {refused[letter]}")
+        elif letter in noted:
             where = Where(COMMAND_LINE, self._position)
             if letter in _WITH_VALUE and not value:
                 self._next(word)
-            self._options.notes.append(PlanNote("no_effect", f"-{letter} has no effect: {_NOTED[letter]}", where))
+            self._options.notes.append(PlanNote("no_effect", f"-{letter} has no effect: {noted[letter]}", where))
         elif letter in _EFFECTS:
             try:
                 _EFFECTS[letter](self, value)
@@ -371,13 +314,5 @@ _EFFECTS: dict[str, Callable[[_Parser, str], None]] = {
     "r": _sets("first_run", lambda parser, value: value or parser._next("-r")),
     "l": _Parser._loop,
 }
-_NOTED = {
-    "m": "iocurve does not use Java",
-    "p": "iocurve does not use Java",
-    "k": "it is for statistics of Solaris",
-}
 _WITH_VALUE = ("m", "p")
-_REFUSED = {
-    "d": "iocurve has no debug settings",
-}
 _MAP_EXAMPLES = {"--map-host": "vm1=localhost", "--map-lun": "/dev/rdsk/c0=/data/c0"}
