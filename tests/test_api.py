@@ -24,7 +24,6 @@ from data import synthetic
 from goldens import cases, present
 from iocurve import _native
 from iocurve.api import measure, results
-from iocurve.api.running import KindSnapshot, Watch
 from iocurve.cli.commands import run
 from iocurve.cluster import session
 from iocurve.engine import plan
@@ -37,6 +36,7 @@ from iocurve.measure.scenario import command as scenarios
 from iocurve.measure.search import command
 from iocurve.measure.search.command import Question
 from iocurve.report.progress import NoView, StartedPoint
+from iocurve.report.views import KindSnapshot, Watch
 from iocurve.result import frames
 from iocurve.targets.target import VolumeTarget
 from plans import null_plan, plan_of, worker
@@ -95,9 +95,9 @@ def test_jobs_of_other_dialects(tmp_path: Path) -> None:
         f"sd=sd1,lun={tmp_path}/data,size=1m\nwd=wd1,sd=sd1,rdpct=0,xfersize=4k\n"
         "rd=rd1,wd=wd1,iorate=max,elapsed=2,interval=1\n"
     )
-    program = as_written("vdbench", measure._prepared(vdbench, "vdbench"))
+    program = as_written("vdbench", programs.prepared(vdbench, "vdbench"))
     assert [step.name for step in program.command.steps] == ["rd1"]
-    program = as_written("diskspd", measure._prepared("-c1M -b4K -d1 data", "diskspd"))
+    program = as_written("diskspd", programs.prepared("-c1M -b4K -d1 data", "diskspd"))
     assert len(program.command.steps) == 1
 
 
@@ -206,7 +206,7 @@ def test_loads_run_on_the_clients_of_the_block(monkeypatch: pytest.MonkeyPatch, 
         programs.measured_on(
             VolumeTarget.of("volume:anf-ultra"),
             "fio",
-            measure._prepared("--name=a --size=64k --rw=read", "fio"),
+            programs.prepared("--name=a --size=64k --rw=read", "fio"),
             NoView(),
             lambda _: None,
             overwrite=False,

@@ -27,11 +27,10 @@ if TYPE_CHECKING:
     from iocurve.analysis.checks import Checks
     from iocurve.analysis.compare import Comparison, Difference
     from iocurve.analysis.reading import Reading
-    from iocurve.api.contexts import load_clients, metrics
     from iocurve.api.measure import ab, curve, knee, max_rate, run, scenario
-    from iocurve.api.results import charts, check, compare, import_results, load, openmetrics
-    from iocurve.api.running import Running, Snapshot, start
-    from iocurve.api.volume import Volume
+    from iocurve.api.results import charts, check, compare, load, openmetrics
+    from iocurve.api.running import Running, metrics, start
+    from iocurve.cluster.session import load_clients
     from iocurve.engine.plan import Plan
     from iocurve.foundation.errors import (
         DialectError,
@@ -42,7 +41,10 @@ if TYPE_CHECKING:
         RunError,
         TargetError,
     )
+    from iocurve.imports.formats import import_results
+    from iocurve.report.views import Snapshot
     from iocurve.result.document import Point, Result
+    from iocurve.targets.opened_target import Volume
 
 _MODULES = {
     "Checks": "analysis.checks",
@@ -59,20 +61,20 @@ _MODULES = {
     "ResultError": "foundation.errors",
     "RunError": "foundation.errors",
     "Running": "api.running",
-    "Snapshot": "api.running",
+    "Snapshot": "report.views",
     "TargetError": "foundation.errors",
-    "Volume": "api.volume",
+    "Volume": "targets.opened_target",
     "ab": "api.measure",
     "charts": "api.results",
     "check": "api.results",
     "compare": "api.results",
     "curve": "api.measure",
-    "import_results": "api.results",
+    "import_results": "imports.formats",
     "knee": "api.measure",
     "load": "api.results",
-    "load_clients": "api.contexts",
+    "load_clients": "cluster.session",
     "max_rate": "api.measure",
-    "metrics": "api.contexts",
+    "metrics": "api.running",
     "openmetrics": "api.results",
     "run": "api.measure",
     "scenario": "api.measure",

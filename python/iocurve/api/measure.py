@@ -9,22 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Literal, TypeAlias, TypedDict, TypeVar, Unpack
 
 from msgspec.structs import replace
 
-from iocurve.api.contexts import in_arguments, machines
 from iocurve.api.running import measured
-from iocurve.api.volume import Volume
-from iocurve.dialects import registry
-from iocurve.dialects.base import Dialect, ParsedCommand
-from iocurve.engine.plan import Plan
-from iocurve.foundation.errors import Diagnostic, DialectError, words_of
+from iocurve.foundation.errors import Diagnostic, DialectError, in_arguments
 from iocurve.foundation.units import GIB, parse_bytes, parse_time_ns
 from iocurve.measure import ab as turns
 from iocurve.measure import programs
 from iocurve.measure.jobs import require_no_overwrites
+from iocurve.measure.machines import CONTEXT_MACHINES
 from iocurve.measure.scenario import command as scenarios
 from iocurve.measure.scenario import document as documents
 from iocurve.measure.scenario import runner
@@ -33,13 +28,13 @@ from iocurve.measure.search.loads import Effort
 from iocurve.result.document import Result
 from iocurve.result.paired import MARGIN
 from iocurve.targets import target as target_names
+from iocurve.targets.opened_target import Volume
 
 Out: TypeAlias = Path | str | None
 """Directory for result.json, report.html and points.csv; None writes nothing."""
 TargetLike: TypeAlias = str | Path | Volume
 """A directory, a file, a device, ``nfs://host/export``, ``volume:PROFILE?quota=4TiB``, ``disk:NAME``, or a running
 ``Volume``."""
-DialectName = Literal["iocurve", "fio", "vdbench", "diskspd", "mdtest", "elbencho"]
 Size: TypeAlias = int | str
 """Bytes, or a text: ``4GiB``."""
 T = TypeVar("T")
@@ -82,27 +77,15 @@ class LoadOptions(TypedDict, total=False):
 
 
 WORKLOAD = "rw=randread bs=4k"
-FILE_ARGUMENTS: Mapping[DialectName, Callable[[str], list[str]]] = {
-    "iocurve": lambda path: [path],
-    "fio": lambda path: [path],
-    "vdbench": lambda path: ["-f", path],
-    "diskspd": lambda path: [f"-X{path}"],
-    "elbencho": lambda path: ["-c", path],
-}
-"""The command line that runs a job file; mdtest has none."""
 ROUNDS_MAX = scenarios.ROUNDS_MAX
-JOB_TEXT = "job text"
-"""The source in messages about a job that is in no file."""
-
-
 # ---- jobs
 
 
 @in_arguments
 def run(
-    job: str | Path | Plan,
+    job: programs.JobLike,
     *,
-    dialect: DialectName | None = None,
+    dialect: programs.DialectName | None = None,
     target: TargetLike | None = None,
     out: Out = None,
     create: bool = False,
@@ -117,75 +100,23 @@ def run(
     Raises ``DialectError`` with every error in the job, ``PlanError`` if it cannot run here, and ``TargetError``,
     ``RunError`` or ``Interrupted`` when nothing could be measured.
     """
-    if isinstance(job, Plan):
+    if not isinstance(job, str | Path):
         if target is not None or dialect is not None:
             raise DialectError([Diagnostic("a plan has targets and no dialect; leave out target= and dialect=")])
-        return measured(programs.of_plans("run", [job], machines()).measure, out)
+        return measured(programs.of_plans("run", [job], CONTEXT_MACHINES.get()).measure, out)
     dialect = dialect or ("iocurve" if str(job).endswith(".toml") else "fio")
     if target is None:
         if create:
             raise DialectError([Diagnostic("create=True creates a target; add target=, or leave it out")])
-        prepared = _prepared(job, dialect)
+        command = programs.prepared(job, dialect)
         if dialect == "iocurve":
-            require_no_overwrites(prepared, overwrite=overwrite)
-        return measured(programs.as_written(_kind(dialect), prepared, machines()).measure, out)
+            require_no_overwrites(command, overwrite=overwrite)
+        return measured(programs.as_written(programs.kind_of(dialect), command, CONTEXT_MACHINES.get()).measure, out)
     # fio's --parse-only opens none of the files that the job names: they may not exist here.
-    prepared = _prepared(job, dialect, ["--parse-only"] if dialect == "fio" else [])
-    found, clients = target_of(target, create=create), machines()
-    return measured(
-        partial(programs.measured_on, found, _kind(dialect), prepared, overwrite=overwrite, machines=clients), out
-    )
-
-
-def _kind(dialect: DialectName) -> str:
-    return "run" if dialect == "iocurve" else dialect
-
-
-def _prepared(job: str | Path, dialect: DialectName, options: Sequence[str] = ()) -> ParsedCommand:
-    known = _dialect(dialect)
-    text = str(job)
-    if isinstance(job, Path) or not ("\n" in text or text.startswith("-")):
-        if dialect == "iocurve" and documents.is_scenario(Path(text)):
-            raise DialectError([Diagnostic(f"{text} is a scenario; run it with iocurve.scenario")])
-        return known.prepare([*options, *_file_arguments(dialect, text)])
-    if "\n" not in text:
-        words = words_of(text)
-        if known.information(words) is not None:
-            raise DialectError([Diagnostic(f"{text}: this runs nothing; ask on the command line: iocurve {dialect}")])
-        return known.prepare([*options, *words])
-    with TemporaryDirectory(prefix="iocurve-") as directory:
-        path = Path(directory) / "job"
-        # A lone surrogate is an error of the text, which its reader finds.
-        path.write_text(text, encoding="utf-8", errors="surrogatepass")
-        try:
-            return known.prepare([*options, *_file_arguments(dialect, str(path))])
-        except DialectError as error:
-            raise DialectError([_in_text(one, str(path)) for one in error.errors]) from None
-
-
-def _file_arguments(dialect: DialectName, path: str) -> list[str]:
-    """The command line that runs a job file. Raises ``DialectError``."""
-    if dialect not in FILE_ARGUMENTS:
-        raise DialectError([Diagnostic(f"{dialect} has no job files; give a command line, as '-n 1000 -d /mnt/a'")])
-    return FILE_ARGUMENTS[dialect](path)
-
-
-def _dialect(name: DialectName) -> Dialect:
-    if name == "iocurve":
-        # Loaded here, as the registry loads the others.
-        from iocurve.dialects.native.command import DIALECT
-
-        return DIALECT
-    if name not in registry.REGISTRY:
-        known = ", ".join(["iocurve", *registry.REGISTRY])
-        raise DialectError([Diagnostic(f"there is no dialect '{name}'; choose one of: {known}")])
-    return registry.load(name)
-
-
-def _in_text(error: Diagnostic, path: str) -> Diagnostic:
-    """The error without the name of the file that held the text."""
-    where = error.where and replace(error.where, source=error.where.source.replace(path, JOB_TEXT))
-    return replace(error, text=error.text.replace(path, JOB_TEXT), where=where)
+    command = programs.prepared(job, dialect, ["--parse-only"] if dialect == "fio" else [])
+    found, kind = target_of(target, create=create), programs.kind_of(dialect)
+    machines = CONTEXT_MACHINES.get()
+    return measured(partial(programs.measured_on, found, kind, command, overwrite=overwrite, machines=machines), out)
 
 
 # ---- scenarios
@@ -239,7 +170,7 @@ def scenario(
         probe=request.probe and more.get("confirm", True),
         margin=more.get("margin"),
         repeats_max=more.get("retries", runner.REPEATS_MAX),
-        machines=machines(),
+        machines=CONTEXT_MACHINES.get(),
     )
     if more.get("resume") and out is None:
         raise DialectError([Diagnostic("resume=True: name the directory of the earlier run by out=")])
@@ -346,7 +277,7 @@ def _question(
         size_bytes=size if isinstance(size, int) else _read("size", size, parse_bytes),
         effort=Effort(precision=precision),
         overwrite=overwrite,
-        machines=machines(),
+        machines=CONTEXT_MACHINES.get(),
     )
 
 
@@ -385,7 +316,7 @@ def ab(
         return measured(turns.of_commands(commands, runs, margin, retries, overwrite=overwrite), out)
     named = [target_of(target, create=create) for target in targets]
     request = turns.of_targets(named, _target_load(load), runs, overwrite=overwrite)
-    request = replace(request, margin=margin, repeats_max=retries, machines=machines())
+    request = replace(request, margin=margin, repeats_max=retries, machines=CONTEXT_MACHINES.get())
     return measured(partial(runner.carry_out, request), out)
 
 

@@ -12,9 +12,6 @@ from iocurve.analysis.check_names import Vocabulary
 from iocurve.analysis.checks import Checks
 from iocurve.analysis.compare import Comparison
 from iocurve.analysis.reading import Reading
-from iocurve.foundation.errors import ResultError
-from iocurve.imports.formats import read_all
-from iocurve.imports.points import result_of
 from iocurve.result.document import Result
 from iocurve.result.paired import MARGIN
 
@@ -27,19 +24,6 @@ if TYPE_CHECKING:
 def load(path: Path | str) -> Result:
     """Reads a result: ``result.json``, or the directory of a report. Raises ``ResultError``."""
     return Result.read(path)
-
-
-def import_results(*paths: Path | str) -> Result:
-    """Imports outputs of other tools, as ``iocurve import``: files, or directories with such files.
-
-    Values that the tool does not state are None. Files in directories that are no such output are listed in a note.
-    Raises ``ResultError`` for a file that is no output that iocurve reads.
-    """
-    if not paths:
-        raise ResultError("nothing to import; name files, or directories with files")
-    loads, left_out = read_all([Path(path) for path in paths])
-    result = result_of(loads, ", ".join(map(str, paths)))
-    return result.with_note("left_out", f"left out: {', '.join(left_out)}", "info") if left_out else result
 
 
 def compare(base: Result | Path | str, *others: Result | Path | str, margin: float = MARGIN) -> Comparison:

@@ -52,14 +52,13 @@ def print_explanation(command: ParsedCommand, words: Sequence[str]) -> int:
     Raises ``RunError`` if the engine would refuse a plan.
     """
     from iocurve import _native
-    from iocurve.job.explain import unpredictable
+    from iocurve.dialects.base import is_predictable
 
     plans = list(command.plans())
     for plan in plans:
         _native.check_plan(plan.to_json())
     print(command.explanation(), end="")
-    groups = [group for plan in plans for group in plan.groups]
-    if any(not any(map(list, map(unpredictable, group.workers))) for group in groups):
+    if any(map(is_predictable, plans)):
         print(f"\nPredict it: iocurve predict {shlex.join(words)} --profile PROFILE --quota SIZE")
     return EXIT_CANNOT_RUN if command.obstacles else 0
 

@@ -30,11 +30,11 @@ class Command(NamedTuple):
     """The action, in one sentence."""
     example: str
     """A command line; tests parse it."""
-    takes: str = ""
+    takes: str
     """The arguments in the line of usage, where one may be left out; by default the parser writes it."""
-    has_subcommands: bool = False
+    has_subcommands: bool
     """The implementation is an ``App`` with its own help text."""
-    prints_help: bool = False
+    prints_help: bool
     """The implementation gets ``--help`` as an argument."""
 
     @property
@@ -43,225 +43,28 @@ class Command(NamedTuple):
         return f"iocurve.cli.{self.implementation}"
 
 
-def _dialect(name: str, example: str) -> Command:
-    """Listed here; ``iocurve.cli`` runs dialects before this module is loaded."""
-    return Command(name, f"dialects:{name}", f"Run {REGISTRY[name].runs}.", example)
+def _read(text: str) -> dict[str, list[Command]]:
+    """Reads ``listing.txt``: a title, then for each command its name and arguments, implementation, help and example.
+
+    ``iocurve.cli`` runs dialects before this module is loaded; their help says what they run.
+    """
+    groups: dict[str, list[Command]] = {}
+    lines = [line.strip() for line in text.splitlines() if line]
+    while lines:
+        if lines[0].startswith("# "):
+            title = lines.pop(0).removeprefix("# ")
+            groups[title] = []
+            continue
+        (name, _, takes), (path, *how) = lines[0].partition(" "), lines[1].split()
+        help_text = lines[2].format(REGISTRY[name].runs) if name in REGISTRY else lines[2]
+        flags = ("subcommands" in how, "prints_help" in how)
+        groups[title].append(Command(name, path, help_text, lines[3], takes, *flags))
+        del lines[:4]
+    return groups
 
 
-GROUPS = {
-    "Measure": (
-        Command(
-            "envelope",
-            "measure:envelope",
-            "Measure a target's read and write mixes, and its latency under load.",
-            "iocurve envelope /mnt/data",
-            takes="[TARGET]",
-        ),
-        Command(
-            "run",
-            "measure:run",
-            "Run a scenario (a published methodology) or a job file (TOML).",
-            "iocurve run azure-disk --target /mnt/data --quick",
-        ),
-        Command(
-            "knee",
-            "measure:find_knee",
-            "Find the smallest queue depth that reaches full throughput (the knee).",
-            "iocurve knee 'nfs://10.0.0.4/vol?nconnect=8' --size 10GiB",
-        ),
-        Command(
-            "max",
-            "measure:find_max",
-            "Find the highest rate that meets a latency limit (open loop).",
-            "iocurve max /mnt/data --p99 2ms",
-        ),
-        Command(
-            "curve",
-            "measure:draw_curve",
-            "Plot latency against IOPS in even steps up to the target's maximum (open loop).",
-            "iocurve curve /mnt/data --steps 20",
-        ),
-    ),
-    "Advise": (
-        Command(
-            "observe",
-            "observe:observe",
-            "Watch the I/O of applications on a mount or device, without adding any.",
-            "iocurve observe /mnt/data --profile anf-premium --quota 4TiB",
-        ),
-        Command(
-            "doctor",
-            "doctor:doctor",
-            "Check the tuning of this client, with the exact fixes.",
-            "iocurve doctor /mnt/data --profile anf-premium",
-            takes="[TARGET]",
-        ),
-        Command(
-            "size",
-            "size:size",
-            "Size volumes, disks and clients for a load, or print what a configuration delivers.",
-            "iocurve size --throughput 4500MiB/s --latency 1ms --bs 64k",
-        ),
-        Command(
-            "predict",
-            "jobs:predict",
-            "Predict what a service level makes of a job, with its traps, without running it.",
-            "iocurve predict fio job.fio --profile anf-premium --quota 4TiB --latency 1ms",
-            takes="COMMAND...",
-        ),
-        Command(
-            "twin",
-            "jobs:write_twin",
-            "Write a profile that behaves like a measured target, for iocurve volume serve and predict.",
-            "iocurve twin iocurve-report --out twin.toml",
-            takes="RESULT",
-        ),
-        Command(
-            "prove",
-            "prove:prove",
-            "Verify whether a volume meets its service level; write a page for the supplier.",
-            "iocurve prove 'nfs://10.0.0.4/vol?nconnect=8' --profile anf-premium --quota 2TiB",
-        ),
-    ),
-    "Run other tools' jobs, unmodified": (
-        _dialect("fio", "iocurve fio --name=r --rw=randread --size=1g --directory=/mnt"),
-        _dialect("vdbench", "iocurve vdbench -f parameters.txt -o output"),
-        _dialect("mdtest", "iocurve mdtest -n 1000 -F -d /mnt/data --np 8"),
-        _dialect("elbencho", "iocurve elbencho -d -w -r -F -D -t 8 -n 4 -N 100 -s 1m 'nfs://10.0.0.4/vol'"),
-        _dialect("diskspd", "iocurve diskspd -b4K -r -o32 -t4 -d30 -c1G test.dat"),
-    ),
-    "Scenarios and targets": (
-        Command(
-            "scenario",
-            "measure:scenario_commands",
-            "List, show and run published methodologies.",
-            "iocurve scenario show azure-disk",
-            has_subcommands=True,
-        ),
-        Command(
-            "volume",
-            "volume:app",
-            "Serve an NFS volume with a service level; change it and watch it.",
-            "iocurve volume serve --profile anf-ultra --quota 4TiB",
-            has_subcommands=True,
-        ),
-        Command(
-            "profile",
-            "volume:profile_commands",
-            "List and show service levels of volumes.",
-            "iocurve profile show anf-ultra",
-            has_subcommands=True,
-        ),
-        Command(
-            "cluster",
-            "cluster:app",
-            "Use many machines at once: check, start and try a cluster of agents.",
-            "iocurve cluster check /mnt/volume",
-            has_subcommands=True,
-        ),
-        Command(
-            "disk",
-            "disk:app",
-            "List and show the disks that can be emulated; restart the virtual machine of one.",
-            "iocurve disk show premium-ssd-p30",
-            has_subcommands=True,
-        ),
-    ),
-    "Jobs and results": (
-        Command(
-            "clean",
-            "clean:remove_leftovers",
-            "Remove the files that interrupted runs left on a target.",
-            "iocurve clean /mnt/data",
-        ),
-        Command(
-            "why",
-            "why:explain_limits",
-            "Print the bottleneck of each point of a result; test it with one change.",
-            "iocurve why iocurve-report --confirm",
-        ),
-        Command(
-            "import",
-            "result:import_results",
-            "Import results of fio, vdbench, DiskSpd, elbencho or mdtest.",
-            "iocurve import fio-output.json --out old-run",
-        ),
-        Command(
-            "check",
-            "checks:check_result",
-            "Check the points of a result, for a pipeline.",
-            "iocurve check iocurve-report --fail-if 'p99 > 2ms where depth <= 16'",
-        ),
-        Command("report", "result:rewrite_report", "Write the report of a result again.", "iocurve report result.json"),
-        Command(
-            "article",
-            "result:write_article",
-            "Write a benchmark page of a volume from results, in Markdown and HTML.",
-            "iocurve article iocurve-report --out article",
-            takes="RESULTS...",
-        ),
-        Command(
-            "compare",
-            "compare:compare_results",
-            "Compare results: faster, slower, no difference, or inconclusive.",
-            "iocurve compare before after",
-            takes="BASE [OTHERS...]",
-        ),
-        Command(
-            "history",
-            "compare:show_history",
-            "Show values over a directory of results, and the runs at which they changed.",
-            "iocurve history nightly --html history.html",
-        ),
-        Command(
-            "ab",
-            "ab:ab",
-            "Compare two targets, or two commands, by interleaved runs.",
-            "iocurve ab --target /mnt/a --target /mnt/b",
-            takes="[COMMANDS...]",
-        ),
-        Command(
-            "differ",
-            "differ:differ",
-            "Show in which fields two commands differ, and measure what each field is worth.",
-            "iocurve differ 'fio --name=a --rw=randread --size=1g' 'elbencho -r -t 1 -s 1g file' --target /mnt/data",
-            takes="A B",
-        ),
-        Command(
-            "result",
-            "result:app",
-            "Print a result over time or as metrics; add the records of lost agents to it.",
-            "iocurve result series iocurve-report --every 10s",
-            has_subcommands=True,
-        ),
-        Command(
-            "explain",
-            "jobs:explain",
-            "Print the plan of a job and its warnings without running it.",
-            "iocurve explain fio job.fio",
-            has_subcommands=True,
-        ),
-        Command(
-            "convert",
-            "jobs:convert",
-            "Convert a fio, vdbench or DiskSpd job to a job file (TOML).",
-            "iocurve convert -o job.toml fio job.fio",
-            prints_help=True,
-        ),
-        Command(
-            "schema",
-            "jobs:print_schema",
-            "Print the JSON schema of job files, or of results.",
-            "iocurve schema > job.schema.json",
-        ),
-        Command(
-            "completion",
-            "commands:print_completion",
-            "Print the completion script of a shell.",
-            "iocurve completion bash >> ~/.bash_completion",
-        ),
-    ),
-}
+with open(f"{__file__.rpartition('/')[0]}/listing.txt", encoding="utf-8") as _listing:  # noqa: PTH123 - pathlib is slow
+    GROUPS = _read(_listing.read())
 """The commands in the order of ``iocurve --help``, by purpose."""
 COMMANDS = [command for commands in GROUPS.values() for command in commands]
 

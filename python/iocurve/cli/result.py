@@ -314,11 +314,9 @@ def import_results(files: tuple[Path, ...], /, *, out: Path = OUT, output: Outpu
     out
         Directory for report.html, result.json and points.csv.
     """
-    from iocurve.imports.formats import read_all
-    from iocurve.imports.points import result_of
+    from iocurve.imports.formats import imported
 
-    measured, left_out = read_all(files)
-    result = result_of(measured, ", ".join(str(file) for file in files))
+    result, left_out = imported(files)
     expressions = output.checks.parsed(Vocabulary.of(result))
     make_writable(out)
     result.write(out / RESULT_NAME)

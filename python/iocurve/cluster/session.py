@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +20,22 @@ from iocurve.cluster import nodes, ray_options
 from iocurve.cluster.nodes import ANSWER_S, REACH_S, RESOURCE, ClusterNode
 from iocurve.cluster.ray_options import ENVIRONMENT
 from iocurve.cluster.started import StartedCluster
-from iocurve.foundation.errors import Diagnostic, IocurveError, PlanError, RunError, option
+from iocurve.foundation.errors import (
+    Diagnostic,
+    DialectError,
+    IocurveError,
+    PlanError,
+    RunError,
+    argument_of,
+    option,
+    options_written_as,
+)
 from iocurve.measure import interrupts
 from iocurve.measure.client import LoadClient
 from iocurve.measure.group import ClientGroup, loop_in_thread
 from iocurve.measure.group.barrier import Tell, ignored
 from iocurve.measure.group.client import ClientLostError, Link, Member
+from iocurve.measure.machines import CONTEXT_MACHINES
 from iocurve.measure.records import Introduction
 
 if TYPE_CHECKING:
@@ -87,6 +97,27 @@ def opened(
             members = _introduced(links, asyncio.run_coroutine_threadsafe(_introductions(links), loop).result())
             framework = f"Ray {ray.__version__}"
             yield ClientGroup(members, loop, framework, (*missing, *absent), tell, stops_on_loss=stops_on_loss)
+
+
+@contextmanager
+def load_clients(on: str = "auto", clients: int | None = None) -> Iterator[int]:
+    """Runs jobs, scenarios and searches that start in the block on the agents of a Ray cluster.
+
+    Gives the number of clients. ``on`` is HOST:PORT of the cluster's head, or ``auto`` for the cluster of this machine;
+    ``clients`` is None for one on every node. Files, workers and queue depth are for each client; all start at the same
+    instant. Raises ``RunError`` where the cluster cannot be reached or has too few nodes, ``PlanError`` where versions
+    differ.
+    """
+    if clients is not None and clients < 1:
+        raise DialectError([Diagnostic(f"clients={clients}: choose at least 1")])
+    with ExitStack() as stack:
+        with options_written_as(argument_of):
+            group = stack.enter_context(opened(on, clients))
+        token = CONTEXT_MACHINES.set(group)
+        try:
+            yield group.count
+        finally:
+            CONTEXT_MACHINES.reset(token)
 
 
 def load_client_addresses(address: str, clients: int | None, *, allow_missing: bool) -> list[str]:

@@ -54,6 +54,14 @@ def typographic_dash(word: str, hyphens: str = "-") -> str | None:
     return f"this begins with the dash '{dash}'; options begin with '{hyphens}'" if dash and dash in DASHES else None
 
 
+def is_predictable(plan: Plan) -> bool:
+    """True if a service level tells the rate of a part of the plan."""
+    # Jobs that run need nothing of this.
+    from iocurve.job.explain import unpredictable
+
+    return any(not any(any(unpredictable(worker)) for worker in group.workers) for group in plan.groups)
+
+
 TITLE_LENGTH = 100
 """Most characters of a command line in a title."""
 

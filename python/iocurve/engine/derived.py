@@ -26,10 +26,7 @@ from iocurve.engine.plan import (
     ZeroContent,
 )
 from iocurve.foundation.structs import Struct, TaggedStruct
-from iocurve.foundation.units import KIB, format_bytes
-
-LARGE_BLOCK_BYTES = 64 * KIB
-"""Loads of blocks of at least this size are counted in MiB/s, as sequential loads are."""
+from iocurve.foundation.units import LARGE_BLOCK_BYTES, format_bytes
 
 
 def block_bytes_min(blocks: Blocks) -> int:

@@ -20,8 +20,13 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 import msgspec
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class IocurveError(Exception):
@@ -118,6 +123,35 @@ def options_written_as(option_of: Callable[[str], str | None]) -> Iterator[None]
         yield
     finally:
         _OPTION_OF.reset(token)
+
+
+_ARGUMENTS = {"short": "form='short'", "full": "form='full'"}
+"""Options of commands that are values of an argument."""
+
+
+def argument_of(field: str) -> str:
+    """A field as the argument of a function: ``iodepth_max=``."""
+    return _ARGUMENTS.get(field, f"{field}=")
+
+
+def in_arguments(function: Callable[P, T]) -> Callable[P, T]:
+    """The function, whose errors name arguments where those of commands name options: ``iodepth_max=``."""
+
+    # Only the functions for programs need it.
+    from inspect import signature
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        with options_written_as(option_of):
+            return function(*args, **kwargs)
+
+    def option_of(field: str) -> str | None:
+        name = argument_of(field).partition("=")[0]
+        return argument_of(field) if name in names or takes_more else None
+
+    parameters = signature(function).parameters
+    names, takes_more = set(parameters), any(one.kind == one.VAR_KEYWORD for one in parameters.values())
+    return called
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

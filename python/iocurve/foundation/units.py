@@ -15,6 +15,8 @@ from fractions import Fraction
 UNKNOWN_TEXT = "–"
 """A value that is not known (NaN)."""
 KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
+LARGE_BLOCK_BYTES = 64 * KIB
+"""Loads of blocks of at least this size are counted in MiB/s, as sequential loads are."""
 MB = 1_000_000
 MICROSECOND_NS, MILLISECOND_NS, SECOND_NS = 1_000, 1_000_000, 1_000_000_000
 

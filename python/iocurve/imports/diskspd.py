@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import Literal, TypeVar
 from xml.etree import ElementTree
 
 from msgspec.structs import replace
 
-from iocurve.engine.outcome import State
 from iocurve.foundation.units import MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.imports.parsing import SourceFile, number, scaled, size, time_of, whole
 from iocurve.imports.points import ImportedLoad, ImportedMeasurement
@@ -74,7 +73,7 @@ def _xml_span(
     }
     total = total_of(kinds).replace(latency=_counted(latencies[""], sum(count for count, _ in counts.values())))
     error = span.findtext("Error")
-    state, reasons = ("failed", (error,)) if error else _end(source)
+    state, reasons = _end(source, error)
     return ImportedMeasurement(
         tool=tool,
         source=source.name,
@@ -353,7 +352,11 @@ def _time(text: str | None) -> datetime | None:
     return time_of((text or "").removesuffix(" UTC").strip(), "%Y/%m/%d %H:%M:%S")
 
 
-def _end(source: SourceFile) -> tuple[State, tuple[str, ...]]:
+def _end(
+    source: SourceFile, error: str | None = None
+) -> tuple[Literal["finished", "interrupted", "failed"], tuple[str, ...]]:
     """The state of the run, and the reason where it ended early: iocurve's last line has it then."""
+    if error:
+        return "failed", (error,)
     found = re.search(r"^(?:<!-- )?incomplete: (.*?)(?: -->)?\s*\Z", source.text, re.MULTILINE)
     return ("interrupted", (found[1],)) if found else ("finished", ())

@@ -10,7 +10,8 @@ import msgspec
 from iocurve.foundation.errors import ResultError
 from iocurve.imports import diskspd, elbencho, fio, fio_text, mdtest, vdbench
 from iocurve.imports.parsing import SourceFile
-from iocurve.imports.points import ImportedMeasurement
+from iocurve.imports.points import ImportedMeasurement, result_of
+from iocurve.result.document import Result
 
 
 class Format(msgspec.Struct, frozen=True):
@@ -43,6 +44,24 @@ FORMATS = (
     Format("elbencho console", "a table 'OPERATION RESULT TYPE'", elbencho.is_console, elbencho.read_console),
     Format("mdtest output", "a table 'SUMMARY rate'", mdtest.is_mdtest, mdtest.read),
 )
+
+
+def imported(paths: Sequence[Path]) -> tuple[Result, list[str]]:
+    """The result of files and directories, and what ``read_all`` leaves out. Raises as ``read_all``."""
+    measured, left_out = read_all(paths)
+    return result_of(measured, ", ".join(map(str, paths))), left_out
+
+
+def import_results(*paths: Path | str) -> Result:
+    """Imports outputs of other tools, as ``iocurve import``: files, or directories with such files.
+
+    Values that the tool does not state are None. Files in directories that are no such output are listed in a note.
+    Raises ``ResultError`` for a file that is no output that iocurve reads.
+    """
+    if not paths:
+        raise ResultError("nothing to import; name files, or directories with files")
+    result, left_out = imported([Path(path) for path in paths])
+    return result.with_note("left_out", f"left out: {', '.join(left_out)}", "info") if left_out else result
 
 
 def read_all(paths: Sequence[Path]) -> tuple[list[ImportedMeasurement], list[str]]:

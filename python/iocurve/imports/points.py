@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import PurePath
+from typing import Literal
 
 import msgspec
 from msgspec.structs import asdict
 
 from iocurve._native import VERSION
-from iocurve.engine.derived import LARGE_BLOCK_BYTES
-from iocurve.engine.outcome import State
-from iocurve.foundation.units import format_bytes
+from iocurve.foundation.units import LARGE_BLOCK_BYTES, format_bytes
 from iocurve.result.document import INCONCLUSIVE, Axis, Limit, Note, Point, Result, TargetFacts
 from iocurve.result.imported import ImportedInterval, ImportedJob, ImportedKind, ImportFacts
 
@@ -56,7 +55,7 @@ class ImportedMeasurement(msgspec.Struct, frozen=True):
     window_ns: int | None = None
     workers: int | None = None
     cpu_ns_per_operation: float | None = None
-    state: State = "finished"
+    state: Literal["finished", "interrupted", "failed"] = "finished"
     errors_text: tuple[str, ...] = ()
     created: datetime | None = None
     target: str | None = None

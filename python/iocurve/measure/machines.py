@@ -6,6 +6,7 @@ The measuring code does not know which: it starts a plan, polls it, and gets one
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -146,6 +147,8 @@ class _Here:
 
 
 THIS_MACHINE = ThisProcess()
+CONTEXT_MACHINES: ContextVar[Machines] = ContextVar("machines", default=THIS_MACHINE)
+"""The machines that generate the loads of a program's context."""
 
 
 ERROR_SHARE = 0.1

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
-from iocurve.dialects.base import Measured, ParsedCommand, Step, TimedJob
+from iocurve.dialects.base import Dialect, Measured, ParsedCommand, Step, TimedJob
+from iocurve.dialects.registry import REGISTRY, load
 from iocurve.engine.plan import Plan
-from iocurve.foundation.errors import Diagnostic, PlanError
+from iocurve.foundation.errors import Diagnostic, DialectError, PlanError, words_of
 from iocurve.job.model import Said
 from iocurve.job.resolve import plan_here
 from iocurve.measure import campaign as campaigns
@@ -19,12 +22,27 @@ from iocurve.measure.campaign import Campaign, Keep
 from iocurve.measure.data_set import require_reachable, target_fields
 from iocurve.measure.jobs import NO_TARGET, measure_steps
 from iocurve.measure.machines import THIS_MACHINE, Machines
+from iocurve.measure.scenario import document as documents
 from iocurve.report.progress import View
 from iocurve.result.document import Result, TargetFacts
 from iocurve.result.turns import phase_names
 from iocurve.targets import opened_target
 from iocurve.targets.opened_target import OpenedTarget
 from iocurve.targets.target import Target
+
+DialectName = Literal["iocurve", "fio", "vdbench", "diskspd", "mdtest", "elbencho"]
+JobLike: TypeAlias = str | Path | Plan
+"""The text or the path of a job file, a command line, or a plan."""
+FILE_ARGUMENTS: Mapping[DialectName, Callable[[str], list[str]]] = {
+    "iocurve": lambda path: [path],
+    "fio": lambda path: [path],
+    "vdbench": lambda path: ["-f", path],
+    "diskspd": lambda path: [f"-X{path}"],
+    "elbencho": lambda path: ["-c", path],
+}
+"""The command line that runs a job file; mdtest has none."""
+JOB_TEXT = "job text"
+"""The source in messages about a job that is in no file."""
 
 
 class Program(msgspec.Struct, frozen=True):
@@ -105,3 +123,59 @@ def _on_target(opened: OpenedTarget, said: Said) -> Said:
         return said.but(paths=(opened.path,))
     names = tuple(Path(path).name for path in said.get("paths") or ())
     return target_fields(opened).over(said.but(paths=names or None))
+
+
+# ---- jobs as programs write them
+
+
+def kind_of(dialect: DialectName) -> str:
+    """The kind of run in results of a dialect."""
+    return "run" if dialect == "iocurve" else dialect
+
+
+def prepared(job: str | Path, dialect: DialectName, options: Sequence[str] = ()) -> ParsedCommand:
+    """The command line of a job: the text or the path of a job file, or a command line. Raises ``DialectError``."""
+    known = _dialect(dialect)
+    text = str(job)
+    if isinstance(job, Path) or not ("\n" in text or text.startswith("-")):
+        if dialect == "iocurve" and documents.is_scenario(Path(text)):
+            raise DialectError([Diagnostic(f"{text} is a scenario; run it with iocurve.scenario")])
+        return known.prepare([*options, *_file_arguments(dialect, text)])
+    if "\n" not in text:
+        words = words_of(text)
+        if known.information(words) is not None:
+            raise DialectError([Diagnostic(f"{text}: this runs nothing; ask on the command line: iocurve {dialect}")])
+        return known.prepare([*options, *words])
+    with TemporaryDirectory(prefix="iocurve-") as directory:
+        path = Path(directory) / "job"
+        # A lone surrogate is an error of the text, which its reader finds.
+        path.write_text(text, encoding="utf-8", errors="surrogatepass")
+        try:
+            return known.prepare([*options, *_file_arguments(dialect, str(path))])
+        except DialectError as error:
+            raise DialectError([_in_text(one, str(path)) for one in error.errors]) from None
+
+
+def _file_arguments(dialect: DialectName, path: str) -> list[str]:
+    """The command line that runs a job file. Raises ``DialectError``."""
+    if dialect not in FILE_ARGUMENTS:
+        raise DialectError([Diagnostic(f"{dialect} has no job files; give a command line, as '-n 1000 -d /mnt/a'")])
+    return FILE_ARGUMENTS[dialect](path)
+
+
+def _dialect(name: DialectName) -> Dialect:
+    if name == "iocurve":
+        # Loaded here, as the registry loads the others.
+        from iocurve.dialects.native.command import DIALECT
+
+        return DIALECT
+    if name not in REGISTRY:
+        known = ", ".join(["iocurve", *REGISTRY])
+        raise DialectError([Diagnostic(f"there is no dialect '{name}'; choose one of: {known}")])
+    return load(name)
+
+
+def _in_text(error: Diagnostic, path: str) -> Diagnostic:
+    """The error without the name of the file that held the text."""
+    where = error.where and replace(error.where, source=error.where.source.replace(path, JOB_TEXT))
+    return replace(error, text=error.text.replace(path, JOB_TEXT), where=where)

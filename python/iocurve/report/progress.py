@@ -14,9 +14,9 @@ from typing import TextIO
 
 import msgspec
 
-from iocurve.engine.derived import LARGE_BLOCK_BYTES
 from iocurve.engine.outcome import IntervalKind, Live
 from iocurve.foundation.units import (
+    LARGE_BLOCK_BYTES,
     MIB,
     SECOND_NS,
     format_bytes,
