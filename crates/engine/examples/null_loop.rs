@@ -101,7 +101,7 @@ fn plain(operations: u64, file: &str) -> Value {
         "operations": [operation("read", 1)],
         "access": {
             "cover": "once", "passes": "fresh", "run_length": 1, "gap_bytes": 0, "gap_spread_bytes": 0,
-            "at_end": "wrap", "position": "kind", "strided": null,
+            "at_end": "wrap", "position": "kind", "strided": null, "short_last_block": false,
         },
         "depth": 32, "batch": {"submit": 0, "complete_min": 1, "complete_max": 0, "low": 0},
         "rate": null, "think": null, "intervals_singly": null, "syncs": [], "sync_at_end": false, "replay": null, "flow": null,
@@ -127,4 +127,18 @@ fn operation(kind: &str, share: u32) -> Value {
 fn usage() -> EngineError {
     let names: Vec<&str> = ROWS.iter().map(|(name, _)| *name).collect();
     EngineError::Plan(format!("usage: null_loop ROW OPERATIONS [FILE]; rows: {}", names.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_runs() {
+        let file = std::env::temp_dir().join(format!("null-loop-{}", std::process::id()));
+        for (row, _) in ROWS {
+            run(row, "64", &file.to_string_lossy()).unwrap();
+        }
+        std::fs::remove_file(file).unwrap();
+    }
 }

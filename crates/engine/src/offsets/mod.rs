@@ -49,7 +49,7 @@ use iocurve_meter::Rng;
 use self::kinds::{Jump, Kind, ends, kinds};
 use self::region::{Region, SequentialRules};
 use self::replay::Replay;
-use self::scattered::Scattered;
+pub(crate) use self::scattered::Scattered;
 use self::selection::Selection;
 use crate::engines::request::Address;
 use crate::error::EngineError;
@@ -203,6 +203,15 @@ impl Offsets {
                 Some(address)
             }
             _ => self.next_by_kind(operation),
+        }
+    }
+
+    /// The places of the only file, if nothing else decides about the next address.
+    #[inline]
+    pub(crate) fn scattered(&mut self) -> Option<&mut Scattered> {
+        match &mut self.source {
+            Source::Scattered(scattered) => Some(scattered),
+            _ => None,
         }
     }
 

@@ -105,6 +105,11 @@ impl VisitOrder {
         (place, true)
     }
 
+    #[inline(always)]
+    pub(super) fn left(&self) -> u64 {
+        self.places - self.index
+    }
+
     fn restart(&mut self) {
         if self.index > 0 {
             self.begin();

@@ -8,7 +8,7 @@ use crate::engines::request::Address;
 
 /// All operations go to random places of one file, each place once a pass, with blocks of one size.
 #[derive(Debug)]
-pub(super) struct Scattered {
+pub(crate) struct Scattered {
     order: VisitOrder,
     start: u64,
     align: u64,
@@ -30,9 +30,21 @@ impl Scattered {
         Some(Self { order, start: region.window_start(), align: first.shape.align, length })
     }
 
+    /// Places that are left of the pass, the next one included.
+    #[inline(always)]
+    pub(crate) fn left_in_pass(&self) -> u64 {
+        self.order.left()
+    }
+
+    /// Operations until `bytes` bytes are issued.
+    #[inline(always)]
+    pub(crate) fn operations_of(&self, bytes: u64) -> u64 {
+        bytes.div_ceil(u64::from(self.length))
+    }
+
     /// The next address, and `true` if it is the last of the pass.
     #[inline(always)]
-    pub(super) fn next(&mut self) -> (Address, bool) {
+    pub(crate) fn next(&mut self) -> (Address, bool) {
         let (place, exhausted) = self.order.next();
         (Address { file: 0, offset: self.start + place * self.align, length: self.length }, exhausted)
     }

@@ -256,6 +256,15 @@ impl Recorder {
         }
     }
 
+    /// Records operations that succeeded and took equally long, `bytes` in all. There is no log, and no schedule.
+    #[inline]
+    pub(crate) fn record_alike(&mut self, operation: usize, service: Nanos, count: u64, bytes: u64) {
+        let tally = &mut self.interval[operation];
+        tally.operations += count;
+        tally.moved += bytes;
+        tally.service.record_several(service, count);
+    }
+
     /// Records an operation, and both parts of its latency.
     #[inline(never)]
     pub(crate) fn record_in_parts(&mut self, done: Done) {

@@ -2,6 +2,7 @@
 
 mod complete;
 mod fill;
+mod plain;
 mod verify;
 
 use iocurve_meter::Nanos;
@@ -45,6 +46,7 @@ pub(crate) struct Load<'a> {
     recorder: Recorder,
     /// By number of the operation; flushes and reads for verification come after the operations of the plan.
     kinds: Vec<OperationKind>,
+    is_plain: bool,
 }
 
 /// The data that are moved, and their verification.
@@ -74,8 +76,10 @@ impl<'a> Load<'a> {
         mut buffers: Buffers,
         mut shared: Shared,
     ) -> Result<Self, EngineError> {
+        let gate = SubmitGate::new(plan, depth as usize);
         Ok(Self {
             plan,
+            is_plain: plain::is_plain(plan) && gate.is_none(),
             supply: Supply::new(plan, depth, &mut shared)?,
             slots: Slots::new(depth, plan.submission_latency),
             data: Data {
@@ -88,7 +92,7 @@ impl<'a> Load<'a> {
                 is_full: false,
             },
             failures: Failures::new(plan, &shared.failed),
-            gate: SubmitGate::new(plan, depth as usize),
+            gate,
             flushes: Flushes::new(plan),
             ending: Ending { phase: Phase::Issuing, state: State::Finished, failure: None },
             idled: 0,

@@ -9,8 +9,9 @@ use crate::engines::request::Address;
 #[derive(Debug)]
 pub(super) struct Slots {
     by_slot: Vec<InFlight>,
-    /// Free slots; the last one is taken first.
-    free: Vec<u32>,
+    /// Free slots, of which the last one is taken first, and room for the others.
+    free: Box<[u32]>,
+    free_count: usize,
     /// Time at which each operation was sent, if that is measured.
     pub(super) submissions: Option<Submissions>,
 }
@@ -37,13 +38,15 @@ impl Slots {
         Self {
             by_slot: vec![free; depth as usize],
             free: (0..depth).rev().collect(),
+            free_count: depth as usize,
             submissions: measures_submission.then(|| Submissions::new(depth as usize)),
         }
     }
 
     #[inline]
     pub(super) fn take(&mut self, operation: InFlight) -> u32 {
-        let slot = self.free.pop().expect("no more is submitted than there are slots");
+        self.free_count = self.free_count.checked_sub(1).expect("no more is submitted than there are slots");
+        let slot = self.free[self.free_count];
         self.by_slot[slot as usize] = operation;
         slot
     }
@@ -55,25 +58,31 @@ impl Slots {
 
     #[inline]
     pub(super) fn release(&mut self, slot: u32) -> InFlight {
-        self.free.push(slot);
+        self.free[self.free_count] = slot;
+        self.free_count += 1;
         self.by_slot[slot as usize]
+    }
+
+    #[inline]
+    pub(super) fn of(&self, slot: u32) -> &InFlight {
+        &self.by_slot[slot as usize]
     }
 
     /// The operations in flight, with their slots.
     pub(super) fn in_flight(&self) -> impl Iterator<Item = (u32, &InFlight)> {
         let mut is_free = vec![false; self.depth()];
-        self.free.iter().for_each(|&slot| is_free[slot as usize] = true);
+        self.free[..self.free_count].iter().for_each(|&slot| is_free[slot as usize] = true);
         (0..).zip(&self.by_slot).zip(is_free).filter_map(|(operation, is_free)| (!is_free).then_some(operation))
     }
 
     #[inline]
     pub(super) fn count(&self) -> usize {
-        self.by_slot.len() - self.free.len()
+        self.by_slot.len() - self.free_count
     }
 
     #[inline]
     pub(super) fn free(&self) -> usize {
-        self.free.len()
+        self.free_count
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -87,7 +96,7 @@ impl Slots {
     /// The next `count` submissions will be stamped together.
     pub(super) fn expect_submissions(&mut self, count: usize) {
         if let Some(submissions) = &mut self.submissions {
-            submissions.expect(&self.free[self.free.len() - count..]);
+            submissions.expect(&self.free[self.free_count - count..self.free_count]);
         }
     }
 

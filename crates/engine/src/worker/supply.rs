@@ -6,15 +6,15 @@ use iocurve_meter::Nanos;
 
 use super::Shared;
 use super::flow::Share;
-use super::mix::Mix;
+use super::mix::{Choice, Mix};
 use super::next::Next;
 use super::range_locks::RETRY_NS;
 use super::wake::Wake;
 use super::walk::Walk;
 use crate::engines::request::Address;
 use crate::error::EngineError;
-use crate::offsets::Offsets;
 use crate::offsets::replay::Replay;
+use crate::offsets::{Offsets, Scattered};
 use crate::plan::Worker;
 
 /// Number of missed operations that are counted one by one.
@@ -94,6 +94,25 @@ impl Supply {
         if let Some(flow) = &mut self.flow {
             flow.submitted();
         }
+    }
+
+    /// The places of reads in any order, and how many can be read before there is none, or another pass begins. `None` if
+    /// kind, time or place of the next operation is to be chosen otherwise.
+    #[inline(always)]
+    pub(super) fn plain(&mut self) -> Option<(&mut Scattered, u64)> {
+        let (Mix::Unpaced(Choice::Only), None) = (&self.mix, &self.flow) else { return None };
+        let scattered = self.offsets.scattered()?;
+        let bytes = self.bytes_max.saturating_sub(self.issued_bytes);
+        let operations = self.operations_max.saturating_sub(self.issued_operations);
+        let most = operations.min(scattered.left_in_pass() - 1).min(scattered.operations_of(bytes));
+        Some((scattered, most))
+    }
+
+    /// Counts operations of [`Self::plain`].
+    #[inline(always)]
+    pub(super) fn issued_plain(&mut self, operations: u64, bytes: u64) {
+        self.issued_operations += operations;
+        self.issued_bytes += bytes;
     }
 
     /// Calls `miss` with what was due before `end` and was not issued: the operation, its due time, and how many there are.

@@ -31,6 +31,14 @@ impl ZeroSample {
         self.left == 0
     }
 
+    /// Counts up to `reads` reads before the next one to be sampled; returns how many.
+    #[inline]
+    pub(super) fn pass_over(&mut self, reads: u64) -> u64 {
+        let reads = reads.min(self.left - 1);
+        self.left -= reads;
+        reads
+    }
+
     /// Samples the read in this slot, unless another one is still in flight.
     #[cold]
     pub(super) fn begin(&mut self, slot: u32) -> bool {

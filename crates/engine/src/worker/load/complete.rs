@@ -31,7 +31,9 @@ impl Load<'_> {
         if timeline.measures() && (taken > 0 || wanted == 0) {
             self.recorder.levels.completed(taken);
         }
-        for mut completion in done.drain(..taken) {
+        let is_plain = self.is_plain && timeline.measures();
+        let plain = if is_plain { self.complete_plain(&done[..taken], now) } else { 0 };
+        for mut completion in done.drain(..taken).skip(plain) {
             let Completion { slot, result } = completion;
             if E::WALKS
                 && let Some(walk) = self.supply.walk()

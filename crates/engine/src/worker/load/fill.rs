@@ -85,7 +85,8 @@ impl Load<'_> {
         engine: &mut E,
         now: Nanos,
     ) -> Result<(usize, Wake), EngineError> {
-        for submitted in 0..count {
+        let plain = if self.is_plain { self.submit_plain(count, engine, now)? } else { 0 };
+        for submitted in plain..count {
             if let Issue::Blocked(wake) = self.submit_next(engine, now)? {
                 return Ok((submitted, wake));
             }

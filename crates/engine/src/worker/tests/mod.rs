@@ -5,6 +5,7 @@ mod flush;
 mod left_over;
 mod pacing;
 mod passes;
+mod plain;
 mod replay;
 mod search;
 mod submissions;
