@@ -352,6 +352,7 @@ def test_a_lost_node_is_named_and_the_others_finish(cluster: Any) -> None:
         outcome = running.wait(60)
         facts = running.facts()
     _add_node(cluster, "127.0.0.13")
+    cluster.wait_for_nodes()
     assert outcome is not None
     assert facts is not None
     assert [client.state for client in facts.clients] == ["finished", "finished", "lost"]
