@@ -40,6 +40,11 @@ def plan_of(*workers: plan.Worker) -> plan.Plan:
     return plan.Plan(name="test", interval_ns=100 * MILLISECOND_NS, groups=(plan.Group(workers=workers),))
 
 
+def own_file(file: plan.FilePlan, client: int) -> plan.FilePlan:
+    """Each client after the first has an own file next to the first client's."""
+    return file.replace(path=f"{file.path}.client-{client}") if client else file
+
+
 def null_plan() -> plan.Plan:
     """Performs no I/O."""
     return plan_of(worker(plan.NullEngine(), "nothing"))

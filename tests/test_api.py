@@ -31,7 +31,6 @@ from iocurve.engine.outcome import IntervalKind, Live
 from iocurve.foundation.errors import DialectError, Interrupted, PlanError, ResultError, TargetError
 from iocurve.foundation.units import GIB, KIB, MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.measure import programs
-from iocurve.measure.programs import as_written
 from iocurve.measure.scenario import command as scenarios
 from iocurve.measure.search import command
 from iocurve.measure.search.command import Question
@@ -95,10 +94,8 @@ def test_jobs_of_other_dialects(tmp_path: Path) -> None:
         f"sd=sd1,lun={tmp_path}/data,size=1m\nwd=wd1,sd=sd1,rdpct=0,xfersize=4k\n"
         "rd=rd1,wd=wd1,iorate=max,elapsed=2,interval=1\n"
     )
-    program = as_written("vdbench", programs.prepared(vdbench, "vdbench"))
-    assert [step.name for step in program.command.steps] == ["rd1"]
-    program = as_written("diskspd", programs.prepared("-c1M -b4K -d1 data", "diskspd"))
-    assert len(program.command.steps) == 1
+    assert [step.name for step in programs.prepared(vdbench, "vdbench").steps] == ["rd1"]
+    assert len(programs.prepared("-c1M -b4K -d1 data", "diskspd").steps) == 1
 
 
 def test_errors_in_a_text_have_their_lines() -> None:

@@ -35,11 +35,12 @@ from iocurve.engine import plan as planned
 from iocurve.foundation.errors import PlanError, RunError
 from iocurve.foundation.units import MIB, SECOND_NS
 from iocurve.measure import local
-from iocurve.measure.deployment import own_file, replicated
+from iocurve.measure.deployment import replicated
 from iocurve.measure.group import ClientGroup, barrier
-from iocurve.measure.records import Survey
+from iocurve.measure.records import Introduction, Survey
+from iocurve.result import host
 from iocurve.result.document import MountFacts, Result
-from plans import local_engine, plan_of, worker
+from plans import local_engine, own_file, plan_of, worker
 from published_vdbench import SEED_HOSTS, SEED_VOLUMES, seed_files
 
 pytestmark = pytest.mark.slow
@@ -437,7 +438,8 @@ def test_clients_that_differ_are_problems_with_remedies() -> None:
     def client(name: str, python: str = "3.11.7", options: str = "rw,vers=3,clientaddr=10.0.0.1") -> Checked:
         mount = MountFacts(device="s:/v", mount_point="/mnt", file_system="nfs", options=options)
         survey = Survey(exists=True, mount=mount, free_bytes=1, nic_mbit_per_s=40_000)
-        return Checked(name, VERSION, python, 8, 1, 0, 20_000, survey)
+        found = Introduction(host=host.collect().replace(python=python), iocurve=VERSION, boot="")
+        return Checked(name, found, 0, 20_000, survey)
 
     alike = [client("a"), client("b", options="rw,vers=3,clientaddr=10.0.0.2"), client("c")]
     assert problems(alike, PurePosixPath("/mnt")) == []

@@ -27,19 +27,19 @@ from iocurve.measure import campaign as campaigns
 from iocurve.measure import local
 from iocurve.measure.client import LoadClient
 from iocurve.measure.data_set import require_reachable
-from iocurve.measure.deployment import assigned, own_file, parts, replicated
+from iocurve.measure.deployment import assigned, parts, replicated
 from iocurve.measure.group import ClientGroup, barrier
 from iocurve.measure.group.client import Ended, GroupClient, Member, RunningClient, clock_offset
 from iocurve.measure.group.merge import LiveView
 from iocurve.measure.journals import Journal, merged
 from iocurve.measure.machines import client_notes
-from iocurve.measure.records import EndRecord, Introduction, StartedRecord, Task, record_of, records_of
+from iocurve.measure.records import RECORDS, EndRecord, Introduction, StartedRecord, Task, records_of
 from iocurve.report.figures import shared
 from iocurve.result.document import ClientClock, Result, TargetFacts
 from iocurve.result.summary import jain_index, merge_kinds
 from iocurve.targets.target import parse
 from load_clients import LocalLink, group_of
-from plans import local_engine, null_plan, plan_of, worker
+from plans import local_engine, null_plan, own_file, plan_of, worker
 
 ENDLESS = planned.End(runtime_ns=None, bytes=None, operations=None)
 
@@ -294,7 +294,7 @@ def test_the_local_file_of_a_client_that_came_back_is_fetched_and_the_run_is_fin
         with group_of([LocalLink("one"), LocalLink("two")]) as group:
             yield group
 
-    monkeypatch.setattr(ClusterOptions, "machines", machines)
+    monkeypatch.setattr(ClusterOptions, "agents", machines)
     assert run(["result", "merge", str(tmp_path)]) == 0
     result = Result.read(tmp_path / "result.json")
     assert (result.state, result.incomplete_reason) == ("finished", None)
@@ -348,7 +348,7 @@ def test_local_files_make_a_result_where_the_program_was_killed(
         fcntl.flock(running, fcntl.LOCK_EX)
         running.write(b"{")
         running.flush()
-        monkeypatch.setattr(ClusterOptions, "machines", lambda _: group_of([LocalLink("vm1")]))
+        monkeypatch.setattr(ClusterOptions, "agents", lambda _: group_of([LocalLink("vm1")]))
         assert run(["result", "recover", "--hosts", "vm1", "--out", str(tmp_path / "out")]) == 1
     result = Result.read(tmp_path / "out/result.json")
     assert result.state == "failed"
@@ -484,7 +484,7 @@ class Waited(LocalLink):
             server="10.0.0.9:2049", phase="load", reason="No route to host", start_ns=0, duration_ns=40 * SECOND_NS
         )
         async for text in super().stream(start_ns):
-            record = record_of(text) if text else None
+            record = RECORDS.decode(text) if text else None
             if isinstance(record, EndRecord):
                 text = record.replace(outcome=record.outcome.replace(stalls=(stall,))).to_json().encode()
             yield text

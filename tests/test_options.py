@@ -33,7 +33,6 @@ from iocurve.measure.scenario.cases import Cases
 from iocurve.measure.scenario.runner import Request
 from iocurve.measure.search import command as searches
 from iocurve.result.document import Result
-from iocurve.targets.opened_target import UNOPENED
 
 JOB = '[[job]]\nname = "a"\npaths = ["data"]\nsize = "1MiB"\nwrites = true\nreads = false\ntime_based = false\n'
 BUNDLE = Path(__file__).parent / "hosts" / "captured-nfs3-one.json"
@@ -108,8 +107,7 @@ def record(monkeypatch: pytest.MonkeyPatch) -> Recorded:
 
     def seen(value: object) -> str:
         if isinstance(value, Request):
-            opened = {need.name: UNOPENED for need in value.scenario.targets}
-            cases = Cases(value.scenario, value.form, opened, "").all()
+            cases = Cases.unopened(value.scenario, value.form).all()
             return plain(value) + plain([case.name for case in cases if value.is_wanted(case)])
         if isinstance(value, partial):
             return plain([value.keywords, [seen(one) for one in value.args]])

@@ -142,8 +142,7 @@ def test_a_program_measures_all_phases(tmp_path: Path, capsys: pytest.CaptureFix
 @pytest.mark.slow
 def test_a_program_measures_curves(tmp_path: Path) -> None:
     _, *words = parameters(tmp_path, CURVE).split()
-    program = as_written("vdbench", registry.load("vdbench").prepare(words))
-    result = program.measure(NoView(), lambda _: None)
+    result = as_written("vdbench", registry.load("vdbench").prepare(words))(NoView(), lambda _: None)
     rates = [point.plan.groups[0].workers[0].rate for point in result.points]
     assert [point.name for point in result.points] == ["rd1", "rd1_(50%)", "rd1_(100%)"]
     assert rates[0] is None

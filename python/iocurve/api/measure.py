@@ -103,7 +103,8 @@ def run(
     if not isinstance(job, str | Path):
         if target is not None or dialect is not None:
             raise DialectError([Diagnostic("a plan has targets and no dialect; leave out target= and dialect=")])
-        return measured(programs.of_plans("run", [job], CONTEXT_MACHINES.get()).measure, out)
+        planned, machines = programs.of_plans([job]), CONTEXT_MACHINES.get()
+        return measured(partial(programs.measure_command, "run", planned, machines=machines), out)
     dialect = dialect or ("iocurve" if str(job).endswith(".toml") else "fio")
     if target is None:
         if create:
@@ -111,7 +112,7 @@ def run(
         command = programs.prepared(job, dialect)
         if dialect == "iocurve":
             require_no_overwrites(command, overwrite=overwrite)
-        return measured(programs.as_written(programs.kind_of(dialect), command, CONTEXT_MACHINES.get()).measure, out)
+        return measured(programs.as_written(programs.kind_of(dialect), command, CONTEXT_MACHINES.get()), out)
     # fio's --parse-only opens none of the files that the job names: they may not exist here.
     command = programs.prepared(job, dialect, ["--parse-only"] if dialect == "fio" else [])
     found, kind = target_of(target, create=create), programs.kind_of(dialect)

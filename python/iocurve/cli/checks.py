@@ -93,15 +93,17 @@ def written(found: Checks, name: str, measured: Result, options: ComparisonCheck
     for option, path in options.files.items():
         if path:
             is_xml = option == "--junit"
-            _write(option, path, reports.junit(found, name, measured) if is_xml else reports.markdown(found, name))
+            content = reports.junit(found, name, measured) if is_xml else reports.markdown(found, name)
+            write_file(option, path, content, ran=True)
     return EXIT_INCOMPLETE if found.incomplete else STATUS[found.verdict]
 
 
-def _write(option: str, path: Path, content: bytes) -> None:
+def write_file(option: str, path: Path, content: bytes, *, ran: bool = False) -> None:
+    """Writes a file that an option names. Raises ``TargetError``; ``ran`` says that something was measured before."""
     try:
         path.write_bytes(content)
     except OSError as error:
-        raise TargetError(f"{option} {path} cannot be written: {error.strerror}", ran=True) from None
+        raise TargetError(f"{option} {path} cannot be written: {error.strerror}", ran=ran) from None
 
 
 def check_result(result: Path, /, *, options: CheckOptions = CHECKS) -> int:

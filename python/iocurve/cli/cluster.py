@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from iocurve.cli.common import AtLeast1, Flag, example, records, refuse, show, show_json, usage
+from iocurve.cli.common import AtLeast1, JsonFlag, example, records, refuse, show, show_json, usage
 from iocurve.cli.machines import SSH_OPTIONS, SshOptions, report_host
 from iocurve.foundation.errors import Diagnostic, DialectError
 from iocurve.foundation.units import counted
@@ -31,7 +31,7 @@ app = App(
     help_epilogue=example("iocurve cluster check /mnt/volume"),
 )
 def check_cluster(
-    path: Path | None = None, /, *, on: str = "auto", clients: AtLeast1 | None = None, json: Flag = False
+    path: Path | None = None, /, *, on: str = "auto", clients: AtLeast1 | None = None, json: JsonFlag = False
 ) -> int:
     """List the agents of a cluster and what is wrong with them; each problem comes with its remedy.
 
@@ -44,8 +44,6 @@ def check_cluster(
     clients
         Number of agents that the cluster must have. Default: those that iocurve cluster up started, otherwise
         any number.
-    json
-        Print JSON instead of text.
     """
     from iocurve.cluster import check
 

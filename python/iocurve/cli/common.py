@@ -118,6 +118,10 @@ AtLeast0 = Annotated[int, Parameter(validator=validators.Number(gte=0), metavar=
 AtLeast1 = Annotated[int, Parameter(validator=validators.Number(gte=1), metavar="N")]
 Rounds = Annotated[int, Parameter(validator=validators.Number(gte=1, lte=100), metavar="N")]
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
+JsonFlag = Annotated[bool, Parameter(negative="", show_default=False, help="Print JSON instead of text.")]
+QuietFlag = Annotated[bool, Parameter(negative="", show_default=False, help="Print no progress and no table.")]
+ResultPath = Annotated[Path, Parameter(help="A result.json, or its directory.")]
+ReportOut = Annotated[Path, Parameter(help="Directory for report.html, result.json and points.csv.")]
 Many = Parameter(consume_multiple=True, negative="", show_default=False)
 """An option that takes several values: ``--points A B`` or ``--points A --points B``."""
 
@@ -129,6 +133,12 @@ Words = Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]
 """Arguments that follow another tool's rules."""
 TargetText = Annotated[str | Path, Parameter(converter=lambda _, tokens: tokens[0].value)]
 """A target; shells complete it as a path."""
+MeasuredTarget = Annotated[
+    TargetText,
+    Parameter(
+        help="A directory, a file, a device, nfs://host/export?nconnect=8, volume:PROFILE?quota=4TiB or disk:NAME."
+    ),
+]
 OUT = Path("iocurve-report")
 
 

@@ -18,7 +18,7 @@ from iocurve.analysis.compare import NAMES, compare, compare_turns
 from iocurve.analysis.doubts import missing_parts
 from iocurve.analysis.history import HistoryRun, histories
 from iocurve.cli.checks import COMPARISON_CHECKS, ComparisonChecks, written
-from iocurve.cli.common import Flag, Many, Ratio, show, show_json
+from iocurve.cli.common import JsonFlag, Many, Ratio, show, show_json
 from iocurve.foundation.errors import Diagnostic, DialectError, ResultError, unknown
 from iocurve.report import checks, compared
 from iocurve.report.compared import Compared, History
@@ -39,8 +39,7 @@ class ComparisonOutput:
     """Also write a page with charts to this file."""
     markdown: Path | None = None
     """Also write Markdown to this file, for a comment in a pull request: the comparison, then the checks."""
-    json: Flag = False
-    """Print JSON instead of text."""
+    json: JsonFlag = False
     checks: ComparisonChecks = COMPARISON_CHECKS
 
     def parsed(self, known: Vocabulary) -> list[Expression]:
@@ -108,7 +107,7 @@ def show_history(
     *,
     figure: Annotated[tuple[str, ...], Many] = ("iops", "p99_us"),
     html: Path | None = None,
-    json: Flag = False,
+    json: JsonFlag = False,
 ) -> int:
     """Show values over the results of a directory, and the runs at which they changed.
 
@@ -120,8 +119,6 @@ def show_history(
         Figures as result.json names them: p99_us, mib_per_s, cpu_us_per_operation. Default: iops and p99_us.
     html
         Also write a page with charts to this file.
-    json
-        Print JSON instead of text.
     """
     names = [name for name in figure if name not in HISTORY_NAMES]
     if names:

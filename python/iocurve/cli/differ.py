@@ -10,7 +10,18 @@ from cyclopts import Parameter
 
 from iocurve.advice import differ as advice
 from iocurve.advice.differ import Attribution, FieldExperiment, RunLength
-from iocurve.cli.common import AtLeast0, Flag, Ratio, Rounds, TargetText, TimeNs, refuse, show, show_json
+from iocurve.cli.common import (
+    AtLeast0,
+    JsonFlag,
+    QuietFlag,
+    Ratio,
+    Rounds,
+    TargetText,
+    TimeNs,
+    refuse,
+    show,
+    show_json,
+)
 from iocurve.cli.exits import status
 from iocurve.foundation.units import SECOND_NS, counted, format_duration
 from iocurve.measure.scenario.runner import REPEATS_MAX
@@ -58,8 +69,8 @@ def differ(
     target: TargetText | None = None,
     run: RunOptions = RUN,
     out: Path = OUT,
-    json: Flag = False,
-    quiet: Flag = False,
+    json: JsonFlag = False,
+    quiet: QuietFlag = False,
 ) -> int:
     """Show in which fields two commands differ; with --target measure how much of the gap each field makes.
 
@@ -74,10 +85,6 @@ def differ(
         after another is switched from A's value to B's. Without it nothing runs.
     out
         Directory for differ.html, result.json and report.html.
-    json
-        Print JSON instead of text.
-    quiet
-        Print no progress and no table.
     """
     found = advice.differences(*advice.sides((a, b)))
     if target is None:

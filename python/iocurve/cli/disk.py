@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from iocurve.cli.common import Flag, example, records, show, show_json
+from iocurve.cli.common import JsonFlag, example, records, show, show_json
 from iocurve.foundation.errors import DialectError, unknown
 from iocurve.foundation.units import format_bytes
 from iocurve.report.table import Table
@@ -21,18 +21,12 @@ def _names() -> list[str]:
 
 
 @app.command(name="list", help_epilogue=example("iocurve disk list"))
-def list_disks(*, json: Flag = False) -> int:
+def list_disks(*, json: JsonFlag = False) -> int:
     """List the disks that can be emulated, and the virtual machines that they can be attached to.
 
     A target is disk:NAME?path=DIR, with any of stripe=3, cache=none|read-only|read-write, vm=NAME, latency=1ms,
     burst=TIME and vm-burst=TIME (how long full credits last; default: the disk's published time, none for the virtual
-    machine). A disk with a free choice of size, iops or throughput takes these as well.
-
-    Parameters
-    ----------
-    json
-        Print JSON instead of text.
-    """
+    machine). A disk with a free choice of size, iops or throughput takes these as well."""
     disks_listed = [(name, _joined(disks.describe_disk(name)[:-1])) for name in disks.disk_names()]
     vms = [(f"vm={name}", _joined(disks.describe_vm(name), labelled=True)) for name in disks.vms()]
     if json:
@@ -43,15 +37,13 @@ def list_disks(*, json: Flag = False) -> int:
 
 
 @app.command(name="show", help_epilogue=example("iocurve disk show premium-ssd-p30"))
-def show_disk(name: Annotated[str, Parameter(completer=lambda _: _names())], /, *, json: Flag = False) -> int:
+def show_disk(name: Annotated[str, Parameter(completer=lambda _: _names())], /, *, json: JsonFlag = False) -> int:
     """Print the values of a disk or a virtual machine, each with its source.
 
     Parameters
     ----------
     name
         A disk or a virtual machine (iocurve disk list).
-    json
-        Print JSON instead of text.
     """
     if name not in _names():
         raise DialectError([unknown("disk or virtual machine", name, _names(), "iocurve disk list")])
@@ -64,15 +56,13 @@ def show_disk(name: Annotated[str, Parameter(completer=lambda _: _names())], /, 
 
 
 @app.command(name="restart", help_epilogue=example("iocurve disk restart /mnt/data"))
-def restart_disk(directory: Path, /, *, json: Flag = False) -> int:
+def restart_disk(directory: Path, /, *, json: JsonFlag = False) -> int:
     """Empty the host cache of an emulated disk, as a restart of its virtual machine does. Data and burst credits stay.
 
     Parameters
     ----------
     directory
         The path= of the disk.
-    json
-        Print JSON instead of text.
     """
     dropped_bytes = disks.restart(directory)
     if json:

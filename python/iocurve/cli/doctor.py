@@ -14,7 +14,8 @@ from iocurve.advice.doctor.bundle import bundle as bundled
 from iocurve.advice.doctor.checks import Diagnosis
 from iocurve.advice.doctor.diagnose import Known, diagnose
 from iocurve.advice.doctor.host import Bundle, HostFiles, azure_instance
-from iocurve.cli.common import Flag, Rounds, SizeBytes, TargetText, TimeNs, refuse, show, show_json
+from iocurve.cli.checks import write_file
+from iocurve.cli.common import Flag, JsonFlag, Rounds, SizeBytes, TargetText, TimeNs, refuse, show, show_json
 from iocurve.cli.exits import status
 from iocurve.foundation.errors import Diagnostic, DialectError, TargetError
 from iocurve.foundation.units import GIB, MIB, SECOND_NS
@@ -101,7 +102,7 @@ def doctor(
     /,
     *,
     host: HostOptions = HOST,
-    json: Flag = False,
+    json: JsonFlag = False,
     markdown: Path | None = None,
     bundle: Path | None = None,
     fix: Flag = False,
@@ -117,8 +118,6 @@ def doctor(
     ----------
     target
         A mount, a directory, a device or nfs://host/export. Default: all NFS mounts and disks.
-    json
-        Print JSON instead of text.
     markdown
         Write all rows to this file as Markdown.
     bundle
@@ -145,9 +144,9 @@ def doctor(
     if bundle is not None:
         # The files that --fix compares are a part of what a colleague needs.
         fixes.diff(machine, fixes.files(found))
-        _write(bundle, bundled(machine, name).pretty(), "--bundle")
+        write_file("--bundle", bundle, bundled(machine, name).pretty())
     if markdown is not None:
-        _write(markdown, fixes.markdown(found), "--markdown")
+        write_file("--markdown", markdown, fixes.markdown(found))
     if json:
         show_json(found.to_builtins())
     else:
@@ -167,13 +166,6 @@ def _show(found: Diagnosis) -> None:
     for line in fixes.unchecked(found):
         print(line)
     print(fixes.closing(found))
-
-
-def _write(path: Path, content: bytes, option: str) -> None:
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise TargetError(f"{option} {path} cannot be written: {error.strerror}") from None
 
 
 def _fix(machine: HostFiles, found: Diagnosis, *, write: bool) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from cyclopts import Parameter
 
@@ -17,11 +17,14 @@ from iocurve.measure.data_set import require_on_network
 from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.targets.target import Target
 
+if TYPE_CHECKING:
+    from iocurve.measure.group import ClientGroup
+
 SSH = "ssh"
 OnLoss = Literal["continue", "stop"]
 
 
-OpenClients = Callable[[Sequence[str]], AbstractContextManager[Machines]]
+OpenClients = Callable[[Sequence[str]], AbstractContextManager["ClientGroup"]]
 """Opens agents on the machines of these names, or on all. Raises ``RunError`` and ``PlanError``."""
 
 
@@ -76,6 +79,12 @@ class ClusterOptions(SshOptions):
         if self.hosts is not None:
             for target in on:
                 require_on_network(target)
+        with self.agents() as group:
+            yield group
+
+    @contextmanager
+    def agents(self) -> Iterator[ClientGroup]:
+        """The agents of the cluster that the options name, while the context lasts. Raises as ``machines``."""
         with self.reached(self.on, self.clients) as (names, opened), opened(names) as group:
             yield group
 

@@ -22,10 +22,13 @@ from iocurve.cli.common import (
     AtLeast0,
     AtLeast1,
     Flag,
+    JsonFlag,
     Many,
     MeasuredOutput,
+    MeasuredTarget,
     OutputOptions,
     Ratio,
+    ReportOut,
     Rounds,
     SizeBytes,
     TargetText,
@@ -136,7 +139,7 @@ def envelope(
     /,
     *,
     quick: Flag = False,
-    out: Path = OUT,
+    out: ReportOut = OUT,
     options: EnvelopeOptions = ENVELOPE,
     files: FileOptions = FILES,
     cluster: ClusterOptions = CLUSTER,
@@ -151,8 +154,6 @@ def envelope(
         the embedded NFS volume (ultra, 4 TiB); volume:unlimited is as fast as this machine.
     quick
         Reduced run, short points and few queue depths: about 20 seconds.
-    out
-        Directory for report.html, result.json and points.csv.
     """
     asked = scenarios.envelope(
         str(target) if target else None,
@@ -338,8 +339,7 @@ class SearchOptions:
     search_time: TimeNs | None = None
     """Longest time of the search: each point of a queue depth gets a part of it, and max then ends with the bracket
     that it has. Low rates need long to be precise: 10m. Default: 2m for max; others take --runtime for each point."""
-    out: Path = OUT
-    """Directory for report.html, result.json and points.csv."""
+    out: ReportOut = OUT
     files: FileOptions = FILES
     cluster: ClusterOptions = CLUSTER
     output: MeasuredOutput = MEASURED_OUTPUT
@@ -380,7 +380,7 @@ SEARCH = SearchOptions()
 
 
 def find_knee(
-    target: TargetText,
+    target: MeasuredTarget,
     /,
     *,
     percent_of_capacity: Annotated[float, Parameter(validator=validators.Number(gt=0, lt=100))] | None = None,
@@ -390,8 +390,6 @@ def find_knee(
 
     Parameters
     ----------
-    target
-        A directory, a file, a device, nfs://host/export?nconnect=8, volume:PROFILE?quota=4TiB or disk:NAME.
     percent_of_capacity
         Find the queue depth that reaches this share of the capacity instead, e.g. 95.
     """
@@ -400,7 +398,7 @@ def find_knee(
 
 
 def find_max(
-    target: TargetText,
+    target: MeasuredTarget,
     /,
     *,
     p50: TimeNs | None = None,
@@ -413,8 +411,6 @@ def find_max(
 
     Parameters
     ----------
-    target
-        A directory, a file, a device, nfs://host/export?nconnect=8, volume:PROFILE?quota=4TiB or disk:NAME.
     p50
         Median latency limit: 500us.
     p95
@@ -434,7 +430,7 @@ def find_max(
 
 
 def draw_curve(
-    target: TargetText,
+    target: MeasuredTarget,
     /,
     *,
     steps: Annotated[int, Parameter(validator=validators.Number(gte=1, lte=100))] = 10,
@@ -444,8 +440,6 @@ def draw_curve(
 
     Parameters
     ----------
-    target
-        A directory, a file, a device, nfs://host/export?nconnect=8, volume:PROFILE?quota=4TiB or disk:NAME.
     steps
         Points of the curve.
     """
@@ -481,28 +475,20 @@ scenario_commands.command(
 
 
 @scenario_commands.command(name="list", help_epilogue=example("iocurve scenario list"))
-def list_scenarios(*, json: Flag = False) -> int:
-    """List the scenarios: published methodologies, ready to run.
-
-    Parameters
-    ----------
-    json
-        Print JSON instead of text.
-    """
+def list_scenarios(*, json: JsonFlag = False) -> int:
+    """List the scenarios: published methodologies, ready to run."""
     show_titles({name: documents.load(name).title for name in documents.names()}, json=json)
     return 0
 
 
 @scenario_commands.command(name="show", help_epilogue=example("iocurve scenario show azure-disk"))
-def show_scenario(name: Scenario, /, *, json: Flag = False) -> int:
+def show_scenario(name: Scenario, /, *, json: JsonFlag = False) -> int:
     """Print the purpose of a scenario, its measurements and their duration.
 
     Parameters
     ----------
     name
         The name of a scenario (iocurve scenario list), or a file that ends in .toml.
-    json
-        Print JSON instead of text.
     """
     scenario = documents.load(str(name))
     if json:

@@ -15,7 +15,8 @@ from iocurve.advice.observation import KindObserved, Observation, job_file
 from iocurve.advice.observe import CounterSample, Processes, find_subject, observation
 from iocurve.advice.observe import interval as between
 from iocurve.advice.observe import samples as watched
-from iocurve.cli.common import Flag, SizeBytes, TargetText, TimeNs, refuse, show, show_json
+from iocurve.cli.checks import write_file
+from iocurve.cli.common import JsonFlag, SizeBytes, TargetText, TimeNs, refuse, show, show_json
 from iocurve.cli.doctor import may_be_azure
 from iocurve.foundation.errors import Diagnostic, DialectError, TargetError
 from iocurve.foundation.units import SECOND_NS, format_bytes, format_count, format_latency
@@ -94,7 +95,7 @@ def observe(
     known: ExpectedLimitOptions = LIMITS,
     job: JobOptions = JOB,
     out: Path | None = None,
-    json: Flag = False,
+    json: JsonFlag = False,
 ) -> int:
     """Watch the I/O of applications on an NFS mount or a block device, without adding any.
 
@@ -111,8 +112,6 @@ def observe(
         Sampling interval. Default: 5 s, or the time to watch where that is shorter.
     out
         Save the observation as JSON to this file, for iocurve size --from.
-    json
-        Print JSON instead of text.
     """
     interval = min(INTERVAL_NS, runtime) if interval is None else interval
     if not 0 < interval <= runtime:
@@ -136,22 +135,15 @@ def observe(
     observed = observation(found, samples, (before, Processes.now()))
     observed = observing.near(observed, found, host, caps, known.profile or "", vm)
     if out is not None:
-        _write(out, (observed.to_json() + "\n").encode(), "--out")
+        write_file("--out", out, (observed.to_json() + "\n").encode())
     if json:
         show_json(observed.to_builtins())
     else:
         _show(observed)
     if job.job is not None and job.access is not None and job.data is not None:
-        _write(job.job, job_file(observed, job.access, job.data).encode(), "--job")
+        write_file("--job", job.job, job_file(observed, job.access, job.data).encode())
         print(f"wrote {job.job}: iocurve run {job.job}", file=sys.stderr)
     return exit_status() if interrupted else 0
-
-
-def _write(path: Path, content: bytes, option: str) -> None:
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise TargetError(f"{option} {path} cannot be written: {error.strerror}") from None
 
 
 def _tell(earlier: CounterSample, later: CounterSample, start_s: float) -> None:

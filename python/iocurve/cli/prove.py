@@ -18,6 +18,7 @@ from iocurve.cli.common import (
     Count,
     Flag,
     Many,
+    QuietFlag,
     Ratio,
     SizeBytes,
     TargetText,
@@ -114,7 +115,7 @@ def prove(
     out: Path = Path("iocurve-proof"),
     files: FileOptions = FILES,
     json: Flag = False,
-    quiet: Flag = False,
+    quiet: QuietFlag = False,
 ) -> int:
     """Verify whether a volume meets its SLOs: pass, fail, or inconclusive; exit status 0, 4 or 5.
 
@@ -134,8 +135,6 @@ def prove(
         Directory for proof.html (the page for the supplier), result.json and report.html.
     json
         Print the verdicts as a JSON object.
-    quiet
-        Print no progress and no table.
     """
     machine = machine_of(vm)
     network = disks.vms()[machine][1].network_bytes_per_s if machine else None

@@ -9,22 +9,36 @@ import webbrowser
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter, validators
 
 from iocurve.analysis import read
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.cli import checks
-from iocurve.cli.common import OUT, OUTPUT, Flag, OutputOptions, TimeNs, example, refuse, show_tables, usage
+from iocurve.cli.common import (
+    OUT,
+    OUTPUT,
+    Flag,
+    OutputOptions,
+    ReportOut,
+    ResultPath,
+    TimeNs,
+    example,
+    refuse,
+    show_tables,
+    usage,
+)
 from iocurve.cli.exits import status
 from iocurve.cli.machines import ClusterOptions, SshOptions
 from iocurve.foundation.errors import Diagnostic, DialectError, ResultError, RunError
 from iocurve.foundation.units import counted, format_duration
-from iocurve.measure.machines import Machines
 from iocurve.report import page
 from iocurve.result.course import coarser
 from iocurve.result.document import RESULT_NAME, Result, make_writable
+
+if TYPE_CHECKING:
+    from iocurve.measure.group import ClientGroup
 
 NO_PERCENTILES = (
     "a result keeps those of each of its intervals, and no histograms that --every could join; "
@@ -50,9 +64,11 @@ class KeptFiles(SshOptions):
     on: str | None = None
     """The cluster whose machines have the files: auto (of this machine, default), or HOST:PORT of its head."""
 
-    def machines(self) -> AbstractContextManager[Machines]:
+    def machines(self) -> AbstractContextManager[ClientGroup]:
         """The machines while the context lasts. Raises ``RunError`` and ``PlanError``."""
-        return ClusterOptions(**vars(self) | {"on": self.on if self.on or self.hosts else "auto"}).machines()
+        options = ClusterOptions(**vars(self) | {"on": self.on if self.on or self.hosts else "auto"})
+        options.require_sense(names_cluster=options.on is not None)
+        return options.agents()
 
 
 KEPT_FILES = KeptFiles()
@@ -63,7 +79,7 @@ KEPT_FILES = KeptFiles()
     usage=usage("result merge", "RESULT [FILES...]"),
     help_epilogue=example("iocurve result merge iocurve-report --hosts vm[1-12]"),
 )
-def merge_records(result: Path, files: tuple[Path, ...] = (), /, *, kept: KeptFiles = KEPT_FILES) -> int:
+def merge_records(result: ResultPath, files: tuple[Path, ...] = (), /, *, kept: KeptFiles = KEPT_FILES) -> int:
     """Add the local files of agents that were lost to a result, and write its report again.
 
     Without files they are fetched from the machines that --on or --hosts gives, and removed there. A client that ran to
@@ -71,8 +87,6 @@ def merge_records(result: Path, files: tuple[Path, ...] = (), /, *, kept: KeptFi
 
     Parameters
     ----------
-    result
-        A result.json, or its directory.
     files
         Local files of clients. The result has the path of each lost client's file (journal).
     """
@@ -91,17 +105,11 @@ def merge_records(result: Path, files: tuple[Path, ...] = (), /, *, kept: KeptFi
 
 
 @app.command(name="recover", help_epilogue=example("iocurve result recover --hosts vm[1-12] --out recovered"))
-def recover_result(*, out: Path = OUT, kept: KeptFiles = KEPT_FILES) -> int:
+def recover_result(*, out: ReportOut = OUT, kept: KeptFiles = KEPT_FILES) -> int:
     """Make a result of a run whose program was killed, from the local files of its agents.
 
     The files are fetched from the machines that --on or --hosts gives, and removed there. Each run that left files is
-    a point, with what its clients had measured; the exit status is 1, as the run is incomplete.
-
-    Parameters
-    ----------
-    out
-        Directory for report.html, result.json and points.csv.
-    """
+    a point, with what its clients had measured; the exit status is 1, as the run is incomplete."""
     from iocurve.measure.journals import recovered
 
     with page.ReportDirectory(out) as directory, kept.machines() as machines:
@@ -141,14 +149,8 @@ def _write_merged(changed: Result, source: Path) -> None:
 
 
 @app.command(name="metrics", help_epilogue=example("iocurve result metrics iocurve-report > metrics.prom"))
-def print_metrics(result: Path, /) -> int:
-    """Print a result in OpenMetrics text format: for each point rates, a histogram of latencies and its limit.
-
-    Parameters
-    ----------
-    result
-        A result.json, or its directory.
-    """
+def print_metrics(result: ResultPath, /) -> int:
+    """Print a result in OpenMetrics text format: for each point rates, a histogram of latencies and its limit."""
     from iocurve.report.metrics import ResultMetrics
     from iocurve.result import openmetrics
 
@@ -158,7 +160,7 @@ def print_metrics(result: Path, /) -> int:
 
 @app.command(name="series", help_epilogue=example("iocurve result series iocurve-report --every 10s"))
 def print_series(
-    result: Path,
+    result: ResultPath,
     /,
     *,
     every: Annotated[TimeNs | None, Parameter(validator=validators.Number(gt=0))] = None,
@@ -171,8 +173,6 @@ def print_series(
 
     Parameters
     ----------
-    result
-        A result.json, or its directory.
     every
         Join the intervals of this time, a multiple of theirs, e.g. 10s. Default: the intervals of the result.
     jsonl
@@ -207,7 +207,7 @@ def print_series(
 
 
 def rewrite_report(
-    result: Path,
+    result: ResultPath,
     /,
     *,
     out: Path | None = None,
@@ -222,8 +222,6 @@ def rewrite_report(
 
     Parameters
     ----------
-    result
-        A result.json, or its directory.
     out
         Directory for the report. Default: the directory of the result.
     png
@@ -301,7 +299,7 @@ def write_article(
     return 0
 
 
-def import_results(files: tuple[Path, ...], /, *, out: Path = OUT, output: OutputOptions = OUTPUT) -> int:
+def import_results(files: tuple[Path, ...], /, *, out: ReportOut = OUT, output: OutputOptions = OUTPUT) -> int:
     """Import results of fio, vdbench, DiskSpd, elbencho and mdtest.
 
     The format is recognised from the content. The result has the values that the tool states; values that it does not
@@ -311,8 +309,6 @@ def import_results(files: tuple[Path, ...], /, *, out: Path = OUT, output: Outpu
     ----------
     files
         Files, or directories with such files.
-    out
-        Directory for report.html, result.json and points.csv.
     """
     from iocurve.imports.formats import imported
 

@@ -17,6 +17,7 @@ from iocurve.cli.common import (
     BandwidthBytes,
     Count,
     Flag,
+    JsonFlag,
     Many,
     Mix,
     SizeBytes,
@@ -95,7 +96,7 @@ def size(
     demand: DemandOptions = DEMAND,
     decided: DecidedOptions = DECIDED,
     sources: Flag = False,
-    json: Flag = False,
+    json: JsonFlag = False,
     markdown: Flag = False,
 ) -> int:
     """Size volumes, shares, disks and clients for a load, or print what a configuration delivers.
@@ -104,8 +105,6 @@ def size(
     ----------
     sources
         Print every published fact that sizes follow from, with its page and date.
-    json
-        Print JSON instead of text.
     markdown
         Print Markdown.
     """

@@ -19,6 +19,7 @@ from iocurve.cli.common import (
     BandwidthText,
     Flag,
     FractionText,
+    JsonFlag,
     Many,
     Operations,
     Port,
@@ -256,7 +257,7 @@ def set_volume(
     *,
     export: str | None = None,
     limits: LimitOptions = LIMITS,
-    json: Flag = False,
+    json: JsonFlag = False,
 ) -> int:
     """Change the limits and the size of a running volume. Clients stay connected.
 
@@ -269,8 +270,6 @@ def set_volume(
         Port, nfs:// URL or control socket of the volume. Default: the one that runs on this machine.
     export
         Path of the export. Default: the only one, or the one that the URL names.
-    json
-        Print JSON instead of text.
     """
     changes = limits.settings()
     if not changes:
@@ -362,21 +361,15 @@ profile_commands = App(name="profile", help="List and show service levels of vol
 
 
 @profile_commands.command(name="list", help_epilogue=example("iocurve profile list"))
-def list_profiles(*, json: Flag = False) -> int:
-    """List the service levels of volumes. A volume also takes a profile file of your own.
-
-    Parameters
-    ----------
-    json
-        Print JSON instead of text.
-    """
+def list_profiles(*, json: JsonFlag = False) -> int:
+    """List the service levels of volumes. A volume also takes a profile file of your own."""
     show_titles({name: profiles.load(name).title for name in profiles.names()}, json=json)
     return 0
 
 
 @profile_commands.command(name="show", help_epilogue=example("iocurve profile show anf-ultra"))
 def show_profile(
-    name: Annotated[str, Parameter(completer=lambda _: profiles.names())], /, *, json: Flag = False
+    name: Annotated[str, Parameter(completer=lambda _: profiles.names())], /, *, json: JsonFlag = False
 ) -> int:
     """Print the values of a service level, each with its source.
 
@@ -384,8 +377,6 @@ def show_profile(
     ----------
     name
         A service level (iocurve profile list), or a profile file that ends in .toml.
-    json
-        Print JSON instead of text.
     """
     title, rows = profiles.load(name).title, describe(name)
     if json:

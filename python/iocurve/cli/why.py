@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from iocurve.analysis import read
 from iocurve.analysis.client_limits import ClientVerdict, client_verdicts, limited_clients, who_of
-from iocurve.cli.common import Flag, TargetText, refuse, show_json
+from iocurve.cli.common import Flag, JsonFlag, ResultPath, TargetText, refuse, show_json
 from iocurve.foundation.errors import Diagnostic, DialectError, ResultError
 from iocurve.result.document import RESULT_NAME, Limit, Point, Result
 
@@ -15,20 +14,18 @@ CLIENTS_LISTED_MAX = 12
 
 
 def explain_limits(
-    result: Path,
+    result: ResultPath,
     /,
     *,
     confirm: Flag = False,
     point: str | None = None,
     target: TargetText | None = None,
-    json: Flag = False,
+    json: JsonFlag = False,
 ) -> int:
     """Print the bottleneck of each point of a result, with the evidence.
 
     Parameters
     ----------
-    result
-        A result.json, or its directory.
     confirm
         Repeat the fastest point, or --point, with the one change that would refute its bottleneck: twice the depth,
         half the block size, twice the connections. The load runs for seconds, on separate files.
@@ -36,8 +33,6 @@ def explain_limits(
         Only the point with this name.
     target
         Target of --confirm. Default: the target of the result.
-    json
-        Print JSON instead of text.
     """
     if not confirm:
         refuse("this is the target of --confirm; add --confirm", target=target)

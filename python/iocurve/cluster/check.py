@@ -15,7 +15,7 @@ from iocurve.foundation.errors import IocurveError
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS, format_bytes, format_duration
 from iocurve.measure.group.client import ClientLostError, Member, clock_offset
 from iocurve.measure.machines import ERROR_SHARE
-from iocurve.measure.records import Survey
+from iocurve.measure.records import Introduction, Survey
 
 CLOCK_ERROR_NS_MAX = round(ERROR_SHARE * 1000) * MILLISECOND_NS
 """A tenth of an interval of a second."""
@@ -27,10 +27,7 @@ class Checked(msgspec.Struct, frozen=True):
     """An agent as the check found it."""
 
     name: str
-    iocurve: str
-    python: str
-    cpus: int
-    memory_bytes: int
+    found: Introduction
     offset_ns: int
     error_ns: int
     survey: Survey
@@ -71,17 +68,7 @@ async def _checked(member: Member, path: PurePosixPath | None) -> Checked | str:
         return f"it does not answer for {ASK_S} s" + (f" about {path}: is its server reachable?" if path else "")
     except (ClientLostError, IocurveError) as error:
         return str(error)
-    host = member.introduction.host
-    return Checked(
-        member.link.name,
-        member.introduction.iocurve,
-        host.python,
-        host.cpus,
-        host.memory_bytes,
-        offset_ns,
-        error_ns,
-        survey,
-    )
+    return Checked(member.link.name, member.introduction, offset_ns, error_ns, survey)
 
 
 def problems(checked: Sequence[Checked], path: PurePosixPath | None) -> list[Problem]:
@@ -89,12 +76,14 @@ def problems(checked: Sequence[Checked], path: PurePosixPath | None) -> list[Pro
     own = VERSION
     found = [
         *(
-            Problem((one.name,), f"iocurve {one.iocurve}, this machine has {own}", "install the same version on all")
+            Problem(
+                (one.name,), f"iocurve {one.found.iocurve}, this machine has {own}", "install the same version on all"
+            )
             for one in checked
-            if one.iocurve != own
+            if one.found.iocurve != own
         ),
-        *_differing(checked, "Python", lambda one: one.python, "install the same version on all"),
-        *_differing(checked, "processors", lambda one: str(one.cpus), "use machines of one size"),
+        *_differing(checked, "Python", lambda one: one.found.host.python, "install the same version on all"),
+        *_differing(checked, "processors", lambda one: str(one.found.host.cpus), "use machines of one size"),
         *_differing(
             checked, "network interface", lambda one: _speed(one.survey.nic_mbit_per_s), "use machines of one size"
         ),
@@ -157,10 +146,10 @@ def row(one: Checked) -> tuple[str, ...]:
     mount = f"{survey.mount.device} on {survey.mount.mount_point} ({survey.mount.file_system})" if survey.mount else ""
     return (
         one.name,
-        one.iocurve,
-        one.python,
-        str(one.cpus),
-        format_bytes(one.memory_bytes),
+        one.found.iocurve,
+        one.found.host.python,
+        str(one.found.host.cpus),
+        format_bytes(one.found.host.memory_bytes),
         _speed(survey.nic_mbit_per_s),
         f"{one.offset_ns / MILLISECOND_NS:+.3f} ms ± {one.error_ns / MILLISECOND_NS:.3f} ms",
         mount,

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 from collections.abc import Sequence
+from importlib.resources import files
 from textwrap import indent
 from typing import Literal
 
@@ -73,78 +74,30 @@ def _cloud_init(head: str) -> str:
         f"export PATH=/opt/iocurve/bin:$PATH; "
         f"until {_start(ray_options.node(address), False, on_node)}; do sleep 10; done"
     )
-    return f"""#cloud-config
-# For the machines of a scale set; whoever reads this text can join the cluster. Late machines join by themselves.
-packages: [python3-venv, nfs-common]
-write_files:
-  - path: {on_node}
-    permissions: '0600'
-    content: '{path.read_text()}'
-runcmd:
-  - python3 -m venv /opt/iocurve
-  # Replace WHEELS by a directory or an address that has this file; make wheel builds it.
-  - /opt/iocurve/bin/pip install 'WHEELS/{_wheel()}[scale]'
-  - mkdir -p /mnt/volume
-  # Replace SERVER:/EXPORT by the volume's mount target.
-  - mount -t nfs -o rw,hard,vers=3,rsize=262144,wsize=262144,nconnect=8 SERVER:/EXPORT /mnt/volume
-  - {join}
-# On the head, {head}:
-# {_start([*ray_options.head(), f"--node-ip-address={head}"], True, shlex.quote(str(path)))}
-"""
+    start_head = _start([*ray_options.head(), f"--node-ip-address={head}"], True, shlex.quote(str(path)))
+    token = path.read_text()
+    return _filled(
+        "cloud-init.yaml", on_node=on_node, token=token, wheel=_wheel(), join=join, head=head, start=start_head
+    )
 
 
 def _slurm(nodes: int) -> str:
     common = shlex.join([*ray_options.common(), f"--resources={ray_options.LOAD_CLIENT}"])
     environment = ray_options.ENVIRONMENT | ray_options.HEAD_ENVIRONMENT
     exports = "\n".join(f"export {name}={value}" for name, value in environment.items())
-    return f"""#!/bin/bash
-#SBATCH --nodes={nodes}
-#SBATCH --ntasks-per-node=1
-#SBATCH --exclusive
-# The coordinator shares the first node with an agent.
-{exports}
-umask 077
-export RAY_AUTH_MODE=token RAY_AUTH_TOKEN="$(python3 -c 'import secrets; print(secrets.token_hex(32))')"
-HEAD=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-srun ray symmetric-run --address "$HEAD:{ray_options.HEAD_PORT}" --min-nodes {nodes} {common} -- {RUN}
-"""
+    return _filled("slurm.sh", nodes=nodes, exports=exports, port=ray_options.HEAD_PORT, common=common, run=RUN)
 
 
 def _kuberay(nodes: int) -> str:
-    ports = ray_options.PORTS
+    port = ray_options.PORTS["node-manager-port"]
     started = (
         f'include-log-monitor: "false", object-store-memory: "{ray_options.OBJECT_STORE_BYTES}", '
-        f'node-manager-port: "{ports["node-manager-port"]}"'
+        f'node-manager-port: "{port}"'
     )
     head = _pod("ray-head", ray_options.HEAD_PORT, ray_options.ENVIRONMENT | ray_options.HEAD_ENVIRONMENT)
-    worker = _pod("ray-worker", ports["node-manager-port"], ray_options.ENVIRONMENT)
-    return f"""# First: kubectl create secret generic iocurve-token --from-literal=token="$(openssl rand -hex 32)"
-# IMAGE has Python and {_wheel()}[scale]; VOLUME-CLAIM is a claim on the NFS volume.
-apiVersion: ray.io/v1
-kind: RayCluster
-metadata: {{name: iocurve}}
-spec:
-  headGroupSpec:
-    rayStartParams: {{num-cpus: "0", include-dashboard: "false", {started}}}
-    template:
-      spec:
-{indent(head, " " * 8)}
-  workerGroupSpecs:
-    - groupName: load
-      replicas: {nodes}
-      minReplicas: {nodes}
-      maxReplicas: {nodes}
-      rayStartParams: {{resources: '"{{\\"load_client\\": 1}}"', {started}}}
-      template:
-        metadata: {{labels: {{iocurve: load}}}}
-        spec:
-          affinity:
-            podAntiAffinity:
-              requiredDuringSchedulingIgnoredDuringExecution:
-                - {{labelSelector: {{matchLabels: {{iocurve: load}}}}, topologyKey: kubernetes.io/hostname}}
-{indent(worker, " " * 10)}
-# Then: kubectl exec -it HEAD-POD -- {RUN}
-"""
+    worker = _pod("ray-worker", port, ray_options.ENVIRONMENT)
+    pods = {"head": indent(head, " " * 8), "worker": indent(worker, " " * 10)}
+    return _filled("kuberay.yaml", nodes=nodes, wheel=_wheel(), started=started, run=RUN, **pods)
 
 
 def _pod(container: str, port: int, environment: dict[str, str]) -> str:
@@ -157,12 +110,12 @@ def _pod(container: str, port: int, environment: dict[str, str]) -> str:
         f'\n      - {{name: {name}, value: "{value}"}}'
         for name, value in (environment | {"RAY_AUTH_MODE": "token"}).items()
     )
-    return f"""containers:
-  - name: {container}
-    image: IMAGE
-    env:{variables}
-      - {{name: RAY_AUTH_TOKEN, valueFrom: {{secretKeyRef: {{name: iocurve-token, key: token}}}}}}
-    livenessProbe: {{tcpSocket: {{port: {port}}}, periodSeconds: 10}}
-    readinessProbe: {{tcpSocket: {{port: {port}}}, periodSeconds: 10}}
-    volumeMounts: [{{name: volume, mountPath: /mnt/volume}}]
-volumes: [{{name: volume, persistentVolumeClaim: {{claimName: VOLUME-CLAIM}}}}]"""
+    return _filled("pod.yaml", container=container, variables=variables, port=port).rstrip()
+
+
+def _filled(name: str, **values: object) -> str:
+    """A text of ``templates/`` in which each ``@NAME@`` is replaced; ``$`` is for the shells that read it."""
+    text = (files(__package__) / "templates" / name).read_text(encoding="utf-8")
+    for key, value in values.items():
+        text = text.replace(f"@{key.upper()}@", str(value))
+    return text

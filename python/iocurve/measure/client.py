@@ -28,6 +28,9 @@ from iocurve.machine.processes import children, run_ns
 from iocurve.measure import spin
 from iocurve.measure.local import Observer, run_to_the_end
 from iocurve.measure.records import (
+    INTERVALS,
+    LIVE,
+    TASKS,
     ClosedRecord,
     EndRecord,
     Introduction,
@@ -36,9 +39,6 @@ from iocurve.measure.records import (
     StartedRecord,
     Survey,
     Task,
-    intervals_of,
-    live_of,
-    task_of,
 )
 from iocurve.result import host
 from iocurve.result.document import IdleCost
@@ -114,7 +114,7 @@ class LoadClient:
         Raises ``TargetError``, ``RunError``, and ``Interrupted`` after ``stop``.
         """
         self._abandon()
-        self._task = task_of(task)
+        self._task = TASKS.decode(task)
         if self._daemons:
             self._daemons.leave_processors(threads=max(len(group.workers) for group in self._task.plan.groups))
         self._observer = Observer(self._task.plan, run_to_the_end)
@@ -123,7 +123,7 @@ class LoadClient:
         while True:
             if self._run.wait(POLL_S / 5) is not None:
                 raise RunError("the run ended before its start")
-            live = live_of(self._run.live())
+            live = LIVE.decode(self._run.live())
             self._observer.update(live)
             if live.phase == "ready":
                 break
@@ -224,9 +224,9 @@ class LoadClient:
         yield [StartedRecord(group=group, start_ns=self.release(group, start_ns))]
         while outcome is None:
             outcome = self._run.wait(POLL_S)
-            live = live_of(self._run.live())
+            live = LIVE.decode(self._run.live())
             self._observer.update(live)
-            records: list[Record] = [ClosedRecord(interval=one) for one in intervals_of(self._run.take_records())]
+            records: list[Record] = [ClosedRecord(interval=one) for one in INTERVALS.decode(self._run.take_records())]
             if live.phase == "ready" and live.group > group:
                 group = live.group
                 records.append(ReadyRecord(group=group))

@@ -98,11 +98,6 @@ def same_file(file: FilePlan, _client: int) -> FilePlan:
     return file
 
 
-def own_file(file: FilePlan, client: int) -> FilePlan:
-    """Each client after the first has an own file next to the first client's."""
-    return file.replace(path=f"{file.path}.client-{client}") if client else file
-
-
 def everywhere(_group: int, _worker: int, _client: int) -> bool:
     """Every client runs every worker."""
     return True

@@ -16,7 +16,7 @@ from iocurve.measure.campaign import reason, started
 from iocurve.measure.deployment import by_place
 from iocurve.measure.group.merge import placed_worker
 from iocurve.measure.machines import KeptFile
-from iocurve.measure.records import ClosedRecord, EndRecord, Task, record_of, task_of
+from iocurve.measure.records import RECORDS, TASKS, ClosedRecord, EndRecord, Task
 from iocurve.result.course import group_intervals, of_outcome, with_others
 from iocurve.result.document import ClientOutcome, Point, Result, TargetFacts, UntilLoss
 from iocurve.result.summary import live_kind, merge_kinds
@@ -45,8 +45,8 @@ class Journal(msgspec.Struct, frozen=True):
         """The content of a local file. Raises ``ResultError``."""
         try:
             first, *lines = text.splitlines()
-            task = task_of(first)
-            records = [record_of(line) for line in _whole(lines)]
+            task = TASKS.decode(first)
+            records = [RECORDS.decode(line) for line in _whole(lines)]
         except ValueError as error:
             raise ResultError(f"{path} is not the local file of an agent: {error}") from None
         intervals = tuple(record.interval for record in records if isinstance(record, ClosedRecord))

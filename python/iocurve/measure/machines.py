@@ -80,15 +80,6 @@ class Machines(Protocol):
     def directory(self, client: int, path: Path) -> Place:
         """A directory of the machine of an agent."""
 
-    def kept(self, run: str, client: int) -> bytes | None:
-        """The local file of a client of an earlier run, from the machine that has it."""
-
-    def all_kept(self) -> list[KeptFile]:
-        """The local files of all earlier runs, from all machines."""
-
-    def forget_kept(self, run: str, client: int) -> None:
-        """Removes that file."""
-
 
 class ThisProcess:
     """One agent: this process."""
@@ -111,18 +102,6 @@ class ThisProcess:
 
         del client
         return LocalPlace(path)
-
-    def kept(self, run: str, client: int) -> None:
-        """There is no agent."""
-        del run, client
-
-    def all_kept(self) -> list[KeptFile]:
-        """There is no agent."""
-        return []
-
-    def forget_kept(self, run: str, client: int) -> None:
-        """There is no agent."""
-        del run, client
 
 
 class _Here:

@@ -8,7 +8,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal, TypeAlias
 
-import msgspec
 from msgspec.structs import replace
 
 from iocurve.dialects.base import Dialect, Measured, ParsedCommand, Step, TimedJob
@@ -18,7 +17,7 @@ from iocurve.foundation.errors import Diagnostic, DialectError, PlanError, words
 from iocurve.job.model import Said
 from iocurve.job.resolve import plan_here
 from iocurve.measure import campaign as campaigns
-from iocurve.measure.campaign import Campaign, Keep
+from iocurve.measure.campaign import Campaign, Keep, Measure
 from iocurve.measure.data_set import require_reachable, target_fields
 from iocurve.measure.jobs import NO_TARGET, measure_steps
 from iocurve.measure.machines import THIS_MACHINE, Machines
@@ -45,42 +44,43 @@ JOB_TEXT = "job text"
 """The source in messages about a job that is in no file."""
 
 
-class Program(msgspec.Struct, frozen=True):
-    """The steps of a command line, each a point; the tool's output is not written."""
+def measure_command(
+    kind: str,
+    command: ParsedCommand,
+    view: View,
+    keep: Keep,
+    *,
+    target: TargetFacts | None = None,
+    machines: Machines = THIS_MACHINE,
+) -> Result:
+    """Measures the steps of a command line, each a point; the tool's output is not written.
 
-    kind: str
-    """Kind of run in the result: the name of a dialect."""
-    command: ParsedCommand
-    target: TargetFacts | None = None
-    """Default: what the plans name."""
-    machines: Machines = THIS_MACHINE
-
-    def measure(self, view: View, keep: Keep) -> Result:
-        """Measures all points. Raises ``TargetError`` or ``RunError`` when nothing could be measured."""
-        command = self.command
-        started = campaigns.started(self.kind, command.title, self.target or NO_TARGET)
-        campaign = Campaign(started, view, keep, count=command.count, machines=self.machines)
-        return measure_steps(campaign, self.kind, command, writes=False, target=self.target)
+    ``kind`` is that of the run in the result: the name of a dialect. ``target`` defaults to what the plans name. Raises
+    ``TargetError`` or ``RunError`` when nothing could be measured.
+    """
+    started = campaigns.started(kind, command.title, target or NO_TARGET)
+    campaign = Campaign(started, view, keep, count=command.count, machines=machines)
+    return measure_steps(campaign, kind, command, writes=False, target=target)
 
 
-def of_plans(kind: str, plans: Sequence[Plan], machines: Machines = THIS_MACHINE) -> Program:
-    """A program that measures plans one after another."""
+def of_plans(plans: Sequence[Plan]) -> ParsedCommand:
+    """A command that measures plans one after another."""
     steps = tuple(Step(name=plan.name, phases=phase_names(plan), plan=partial(_same, plan)) for plan in plans)
-    return Program(kind, ParsedCommand(title=plans[0].name, steps=steps, explanation=str), machines=machines)
+    return ParsedCommand(title=plans[0].name, steps=steps, explanation=str)
 
 
 def _same(plan: Plan, _measured: Measured) -> Plan:
     return plan
 
 
-def as_written(kind: str, command: ParsedCommand, machines: Machines = THIS_MACHINE) -> Program:
-    """The steps of a command line, on the targets that it names. Raises ``PlanError`` and ``TargetError``."""
+def as_written(kind: str, command: ParsedCommand, machines: Machines = THIS_MACHINE) -> Measure:
+    """Measures the steps of a command line on the targets that it names. Raises ``PlanError`` and ``TargetError``."""
     _require_this_machine(command)
     if command.only_prints is not None:
         raise PlanError([Diagnostic("this runs nothing; ask on the command line")])
     command.require_runnable()
     command.needs.make_directories()
-    return Program(kind, command, machines=machines)
+    return partial(measure_command, kind, command, machines=machines)
 
 
 def measured_on(
@@ -104,9 +104,9 @@ def measured_on(
     opened_target.check_overwrites(target, overwrite=overwrite, writes=writes)
     with opened_target.opened(target) as found:
         moved = [TimedJob(one.job.changed(partial(_on_target, found)), one.interval_ns) for one in jobs]
-        program = of_plans(kind, [plan_here(one.job, one.interval_ns) for one in moved], machines)
-        moved_command = replace(program.command, notes=command.notes)
-        return replace(program, command=moved_command, target=found.facts).measure(view, keep)
+        planned = of_plans([plan_here(one.job, one.interval_ns) for one in moved])
+        loads = replace(planned, notes=command.notes)
+        return measure_command(kind, loads, view, keep, target=found.facts, machines=machines)
 
 
 def _require_this_machine(command: ParsedCommand) -> None:

@@ -84,40 +84,14 @@ class EndRecord(TaggedStruct, tag="end"):
 Record = StartedRecord | ReadyRecord | ClosedRecord | EndRecord
 
 # msgspec prepares a type when it is first decoded, and must not do so in two threads at once: here it is one.
-_RECORDS: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
-_TASKS = msgspec.json.Decoder(Task)
-_LIVE = msgspec.json.Decoder(Live)
-_IDLE_COST = msgspec.json.Decoder(IdleCost | None)
-_INTERVALS = msgspec.json.Decoder(tuple[IntervalRecord, ...])
+RECORDS: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
+TASKS = msgspec.json.Decoder(Task)
+LIVE = msgspec.json.Decoder(Live)
+IDLE_COSTS: msgspec.json.Decoder[IdleCost | None] = msgspec.json.Decoder(IdleCost | None)
+INTERVALS = msgspec.json.Decoder(tuple[IntervalRecord, ...])
+"""The readers of messages; they raise ``ValueError``."""
 
 
 def records_of(message: bytes) -> list[Record]:
     """Reads the records that a client sent together; none says that it is alive. Raises ``ValueError``."""
-    return list(map(record_of, message.splitlines()))
-
-
-def record_of(text: bytes) -> Record:
-    """Reads a record. Raises ``ValueError``."""
-    record: Record = _RECORDS.decode(text)
-    return record
-
-
-def task_of(text: bytes) -> Task:
-    """Reads a task. Raises ``ValueError``."""
-    return _TASKS.decode(text)
-
-
-def live_of(text: str | bytes) -> Live:
-    """Reads a live view. Raises ``ValueError``."""
-    return _LIVE.decode(text)
-
-
-def idle_cost_of(text: bytes) -> IdleCost | None:
-    """Reads what the daemons cost a client. Raises ``ValueError``."""
-    cost: IdleCost | None = _IDLE_COST.decode(text)
-    return cost
-
-
-def intervals_of(text: str) -> tuple[IntervalRecord, ...]:
-    """Reads the closed intervals of a run. Raises ``ValueError``."""
-    return _INTERVALS.decode(text)
+    return list(map(RECORDS.decode, message.splitlines()))

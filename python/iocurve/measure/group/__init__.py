@@ -25,7 +25,7 @@ from iocurve.measure.group.barrier import Tell, ignored
 from iocurve.measure.group.client import REPLY_S, ClientLostError, GroupClient, Member, cause_of
 from iocurve.measure.group.run import GroupRun
 from iocurve.measure.machines import KeptFile, Running
-from iocurve.measure.records import idle_cost_of
+from iocurve.measure.records import IDLE_COSTS
 from iocurve.result.document import ClusterFacts, IdleCost
 from iocurve.targets.places import FileFacts
 
@@ -107,7 +107,7 @@ class ClientGroup:
         async def ask(member: Member) -> IdleCost | None:
             call = member.link.call("idle_cost", member.link.name, IDLE_S)
             try:
-                return idle_cost_of(await asyncio.wait_for(call, IDLE_S + REPLY_S))
+                return IDLE_COSTS.decode(await asyncio.wait_for(call, IDLE_S + REPLY_S))
             except (ClientLostError, TimeoutError, RunError):
                 # A run with this client says so at its start.
                 return None

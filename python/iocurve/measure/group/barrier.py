@@ -18,7 +18,7 @@ from iocurve.foundation.errors import Interrupted, IocurveError, RunError, Targe
 from iocurve.foundation.units import SECOND_NS, format_duration
 from iocurve.measure.group.client import REPLY_S, ClientLostError, GroupClient, RunningClient, cause_of, clock_offset
 from iocurve.measure.group.merge import LiveView
-from iocurve.measure.records import Task, live_of
+from iocurve.measure.records import LIVE, Task
 from iocurve.result.document import ClientClock
 
 SILENT_INTERVALS = 5
@@ -194,7 +194,7 @@ class Barrier:
         text = await asyncio.wait_for(client.member.link.call("progress"), self._patience.lost_s)
         if text == b"null":
             return
-        live = live_of(text)
+        live = LIVE.decode(text)
         if live.layout_bytes_total:
             self._layouts[client.part.client] = live.layout_bytes, live.layout_bytes_total
         elif live.phase == "layout":

@@ -33,7 +33,7 @@ from iocurve.measure.scenario.document import (
 )
 from iocurve.result.document import Axis, FamilyComparison
 from iocurve.targets.nfs_url import with_parameters
-from iocurve.targets.opened_target import OpenedTarget
+from iocurve.targets.opened_target import UNOPENED, OpenedTarget
 from iocurve.targets.target import DiskTarget
 
 READ_ONCE_BLOCK_BYTES = MIB
@@ -78,6 +78,11 @@ class Cases(msgspec.Struct, frozen=True):
     nfs_timeout_ns: int | None = None
     machines: int = 0
     """Agents of a cluster; 0 where clients are emulated on this machine."""
+
+    @classmethod
+    def unopened(cls, scenario: Scenario, form: Form, machines: int = 0) -> Cases:
+        """Points that are counted and shown, and do not run."""
+        return cls(scenario, form, {need.name: UNOPENED for need in scenario.targets}, "", machines=machines)
 
     def all(self) -> list[Case]:
         """All points, in the order of measurement. Raises ``PlanError`` for an impossible point."""

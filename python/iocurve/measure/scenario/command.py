@@ -26,7 +26,6 @@ from iocurve.measure.search.command import workload_of
 from iocurve.report.progress import View
 from iocurve.result.document import RESULT_NAME, Axis, Result, TargetFacts
 from iocurve.targets import target as targets
-from iocurve.targets.opened_target import UNOPENED
 
 ROUNDS_MAX = 100
 """Most turns of a point."""
@@ -186,8 +185,7 @@ def envelope(
 
 def vocabulary(request: Request) -> Vocabulary:
     """The names that the points of a request will have, for checks."""
-    cases = Cases(request.scenario, request.form, {need.name: UNOPENED for need in request.scenario.targets}, "")
-    wanted = [case for case in cases.all() if request.is_wanted(case)]
+    wanted = [case for case in Cases.unopened(request.scenario, request.form).all() if request.is_wanted(case)]
     axes = {axis for case in wanted for axis in request.form.families[case.family.name].axes}
     return Vocabulary(
         kinds=frozenset(kind for case in wanted for section in case.job.sections for kind in section.load.kinds()),
@@ -233,7 +231,7 @@ def announcement(request: Request) -> str:
 def _form_facts(
     scenario: Scenario, form: Form, known: Mapping[str, TargetFacts], is_wanted: Callable[[Case], bool]
 ) -> FormFacts:
-    points = Cases(scenario, form, {need.name: UNOPENED for need in scenario.targets}, "")
+    points = Cases.unopened(scenario, form)
     cases = [case for case in points.all() if is_wanted(case)]
     groups = groups_of(cases, scenario.comparisons, form)
     measured_ns = sum(group.measured_ns for group in groups)
@@ -311,7 +309,7 @@ def _mixes_shown(family: Family) -> Iterator[str]:
 
 def _turns_shown(scenario: Scenario, form: Form) -> list[str]:
     """Tells how points that are compared share the time."""
-    cases = Cases(scenario, form, {need.name: UNOPENED for need in scenario.targets}, "").all()
+    cases = Cases.unopened(scenario, form).all()
     groups = [group for group in groups_of(cases, scenario.comparisons, form) if group.rounds > 1]
     if not groups:
         return []

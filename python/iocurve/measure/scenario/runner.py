@@ -334,8 +334,7 @@ def enough_operations(least_ns: int) -> local.Enough:
 
 def _check_overwrites(request: Request) -> None:
     """Refuses writes to existing files and devices unless the user allows them. Raises ``TargetError``."""
-    unopened = dict.fromkeys(request.targets, opened_target.UNOPENED)
-    everything = Cases(request.scenario, request.form, unopened, "", machines=request.cluster_clients).all()
+    everything = Cases.unopened(request.scenario, request.form, request.cluster_clients).all()
     cases = [case for case in everything if request.is_wanted(case)]
     for name, target in request.targets.items():
         writes = any(case.writes for case in cases if name in case.on)
