@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import shutil
 import subprocess
@@ -24,6 +25,8 @@ Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 # Tests start iocurve hundreds of times: a process that must compile the package needs 0.3 to 0.5 s more of a processor.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# Thousands of collected tests stay, and the collector would look through them again and again.
+gc.set_threshold(20_000, 50, 50)
 
 
 GROUPS = {
@@ -32,8 +35,9 @@ GROUPS = {
     "test_cluster_hosts.py": "cluster",
     "test_kernel_client.py": "kernel",
     "test_fio_plot.py": "fio-plot",
+    "test_check.py": "check",
 }
-"""Files whose tests run one after another in one process: their servers take long to start."""
+"""Files whose tests run one after another in one process: what they share takes long to start."""
 SERVERS = {"ganesha", "restarting_ganesha", "cluster", "served", "volume", "kernel_nfs"}
 
 
@@ -109,6 +113,13 @@ def _ray_addresses() -> Iterator[None]:
 @pytest.fixture
 def volume() -> Iterator[Server]:
     """An empty embedded volume without a service level."""
+    with servers.volume("--unlimited") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def shared_volume() -> Iterator[Server]:
+    """An embedded volume for tests that each write below a directory of another name."""
     with servers.volume("--unlimited") as server:
         yield server
 

@@ -37,7 +37,7 @@ def test_a_cargo_that_is_missing_or_too_old_is_found_before_anything_else(tmp_pa
     assert not (tmp_path / "venv").exists()
 
 
-TESTS = """
+SKIPS = """
 import os
 import pytest
 
@@ -56,12 +56,24 @@ MODULE = """
 import pytest
 pytest.skip("no peer", allow_module_level=True)
 """
+GROUP = """
+import os
+from pathlib import Path
+import pytest
+
+@pytest.mark.parametrize("number", range(20))
+def test_some(number: int) -> None:
+    with Path(__file__).with_suffix(".workers").open("a") as file:
+        file.write(os.environ["PYTEST_XDIST_WORKER"] + "\\n")
+"""
 SAID = "was skipped, which does not pass under CI: Skipped: no peer"
 
 
-def output_of_pytest(directory: Path, text: str, *, ci: str, processes: int, name: str = "test_some.py") -> str:
-    (directory / name).write_text(text, encoding="utf-8")
-    options = ["-p", "conftest", "-p", "no:cacheprovider", "--rootdir", ".", "--basetemp", "base"]
+def output_of_pytest(directory: Path, texts: dict[str, str], *, ci: str, processes: int) -> str:
+    for name, text in texts.items():
+        (directory / name).write_text(text, encoding="utf-8")
+    options = ["-p", "conftest", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
+    options += ["--rootdir", ".", "--basetemp", "base"]
     return subprocess.run(
         [sys.executable, "-m", "pytest", *options, "--numprocesses", str(processes), "."],
         capture_output=True,
@@ -74,41 +86,38 @@ def output_of_pytest(directory: Path, text: str, *, ci: str, processes: int, nam
     ).stdout
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("processes", [0, 2])
-def test_a_skipped_test_has_failed_under_ci(tmp_path: Path, processes: int) -> None:
-    output = output_of_pytest(tmp_path, TESTS, ci="true", processes=processes)
-    assert SAID in output
-    assert " 1 failed, 1 passed, 1 xfailed in " in output
+@pytest.fixture(scope="module", params=[0, 2])
+def under_ci(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    texts = {"test_some.py": SKIPS, "test_module.py": MODULE}
+    return output_of_pytest(tmp_path_factory.mktemp("ci"), texts, ci="true", processes=request.param)
 
 
 @pytest.mark.slow
-def test_a_skipped_test_is_skipped_elsewhere(tmp_path: Path) -> None:
-    assert " 1 passed, 1 skipped, 1 xfailed in " in output_of_pytest(tmp_path, TESTS, ci="", processes=2)
+def test_a_skipped_test_has_failed_under_ci(under_ci: str) -> None:
+    assert f"test_some.py::test_that_skips_itself {SAID}" in under_ci
+    assert " 1 failed, 1 passed, 1 xfailed, 1 error in " in under_ci
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", [0, 2])
-def test_a_module_that_skips_itself_has_failed_under_ci(tmp_path: Path, processes: int) -> None:
-    output = output_of_pytest(tmp_path, MODULE, ci="true", processes=processes)
-    assert SAID in output
-    assert " 1 error" in output
+def test_a_module_that_skips_itself_has_failed_under_ci(under_ci: str) -> None:
+    assert f"test_module.py {SAID}" in under_ci
 
 
-GROUP = """
-import os
-from pathlib import Path
-import pytest
-
-@pytest.mark.parametrize("number", range(20))
-def test_some(number: int) -> None:
-    with Path("workers").open("a") as file:
-        file.write(os.environ["PYTEST_XDIST_WORKER"] + "\\n")
-"""
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The directory and the output of a run with two workers."""
+    directory = tmp_path_factory.mktemp("elsewhere")
+    texts = {"test_skips.py": SKIPS, "test_some.py": GROUP, "test_cluster.py": GROUP}
+    return directory, output_of_pytest(directory, texts, ci="", processes=2)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "processes"), [("test_some.py", 2), ("test_cluster.py", 1)])
-def test_a_group_stays_in_one_process(tmp_path: Path, name: str, processes: int) -> None:
-    assert " 20 passed in " in output_of_pytest(tmp_path, GROUP, ci="", processes=2, name=name)
-    assert len(set((tmp_path / "workers").read_text(encoding="utf-8").split())) == processes
+def test_a_skipped_test_is_skipped_elsewhere(elsewhere: tuple[Path, str]) -> None:
+    assert " 41 passed, 1 skipped, 1 xfailed in " in elsewhere[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "processes"), [("test_some", 2), ("test_cluster", 1)])
+def test_a_group_stays_in_one_process(elsewhere: tuple[Path, str], name: str, processes: int) -> None:
+    workers = (elsewhere[0] / f"{name}.workers").read_text(encoding="utf-8").split()
+    assert (len(workers), len(set(workers))) == (20, processes)

@@ -162,7 +162,18 @@ def test_ctrl_c_keeps_the_measurements(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_in_an_envelope_removes_its_files(tmp_path: Path, served: Server) -> None:
-    command = [*IOCURVE, "envelope", served.url, "--out", str(tmp_path / "out"), "--size", "16MiB", "--retries", "0"]
+    command = [
+        *IOCURVE,
+        "envelope",
+        served.url,
+        "--out",
+        str(tmp_path / "out"),
+        "--size",
+        "16MiB",
+        "--quick",
+        "--retries",
+        "0",
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         wait_for(tmp_path / "out/result.json")
         process.send_signal(signal.SIGINT)
@@ -192,7 +203,8 @@ def test_a_server_that_restarts_is_waited_for(tmp_path: Path) -> None:
     port = free_ports()
     server = start_volume(tmp_path / "store", port)
     url = f"--nfs_url=nfs://127.0.0.1:{port}/vol"
-    arguments = (*READS, "--ioengine=nfs", url, "--time_based", "--runtime=4", "--iodepth=4", f"--out={tmp_path}/out")
+    load = ("--time_based", "--runtime=4", "--iodepth=4", "--rate_iops=2000")
+    arguments = (*READS, "--ioengine=nfs", url, *load, f"--out={tmp_path}/out")
     with subprocess.Popen(
         [*IOCURVE, "fio", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -212,7 +224,8 @@ def test_a_server_that_restarts_is_waited_for(tmp_path: Path) -> None:
 
 def test_a_server_that_stays_away_fails_the_run_in_time(tmp_path: Path) -> None:
     with volume("--unlimited") as server:
-        arguments = on(server, "--time_based", "--runtime=60", "--nfs_timeout=2", f"--out={tmp_path}", "--iodepth=4")
+        load = ("--time_based", "--runtime=60", "--iodepth=4", "--rate_iops=2000")
+        arguments = on(server, *load, "--nfs_timeout=2", f"--out={tmp_path}")
         with subprocess.Popen(
             [*IOCURVE, "fio", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:

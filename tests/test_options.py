@@ -7,7 +7,8 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial, reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any, cast
 
@@ -48,8 +49,12 @@ WITH: dict[str, list[str]] = dict(rows("cli/options_with"))
 def options_of(line: str) -> dict[str, bool]:
     """The options of the command of a line; True for a flag."""
     words = split(line)
-    command = app[words[0]][words[1]] if words[0] in ("result", "cluster", "disk") else app[words[0]]
-    arguments = command.assemble_argument_collection()
+    return options_of_command(*words[: 2 if words[0] in ("result", "cluster", "disk") else 1])
+
+
+@cache
+def options_of_command(*path: str) -> dict[str, bool]:
+    arguments = reduce(getitem, path, app).assemble_argument_collection()
     return {
         name: one.hint in (bool, bool | None) for one in arguments for name in one.names[:1] if name.startswith("--")
     }

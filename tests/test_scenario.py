@@ -31,6 +31,7 @@ from iocurve.report.progress import NoView
 from iocurve.result.document import RESULT_NAME, Result
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import UNOPENED
+from programs import iocurve
 
 TINY = data("scenarios/tiny.toml")
 
@@ -279,11 +280,13 @@ def test_points_are_chosen_by_family_and_axis(tmp_path: Path) -> None:
 def test_an_interrupted_run_keeps_its_points_and_can_be_resumed(tmp_path: Path) -> None:
     """Ctrl-C in the middle: exit status 130, the points so far are kept, no files are left; then the rest runs."""
     scenario = tmp_path / "tiny.toml"
-    scenario.write_text("probe = false\n" + TINY.replace('runtime = "40ms"', 'runtime = "500ms"'))
+    slow = TINY.replace('runtime = "40ms"', 'runtime = "500ms"').replace("[load]\n", "[load]\nrate_operations = 2000\n")
+    scenario.write_text("probe = false\n" + slow)
     place, out = tmp_path / "data", tmp_path / "out"
     place.mkdir()
     to = ["--target", str(place), "--out", str(out), "--retries", "0"]
-    command_line = [sys.executable, "-m", "iocurve", "run", str(scenario), *to]
+    words = ["run", str(scenario), *to]
+    command_line = [sys.executable, "-m", "iocurve", *words]
     with subprocess.Popen(command_line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         for line in process.stderr:
@@ -296,7 +299,7 @@ def test_an_interrupted_run_keeps_its_points_and_can_be_resumed(tmp_path: Path) 
     first = Result.read(out / RESULT_NAME)
     assert first.state == "interrupted"
     assert first.points
-    resumed = subprocess.run([*command_line, "--resume"], capture_output=True, text=True, timeout=60, check=False)
+    resumed = iocurve(*words, "--resume")
     assert resumed.returncode == 0, resumed.stderr
     whole = Result.read(out / RESULT_NAME)
     finished = [point for point in first.points if point.outcome.state == "finished"]

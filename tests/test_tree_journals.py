@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from bench.servers import IOCURVE
 from bench.servers import volume as served
+from programs import iocurve
 
 pytestmark = pytest.mark.slow
 
@@ -26,6 +28,8 @@ rd={rd},fwdrate={rate},elapsed={elapsed},interval=1,format={format}
 MIXED = "mixed,fwd=(fwd1,fwd2,fwd3,fwd4)"
 WRITES = "writes,fwd=fwd1"
 READS = "reads,fwd=fwd5"
+KILLED_AFTER_S = 0.3
+"""Hundreds of operations at full rate."""
 FIRST, SECOND = "vdb.1_1.dir/vdb_f0000.file", "vdb.1_3.dir/vdb_f0009.file"
 
 
@@ -33,27 +37,29 @@ def command(directory: Path, option: str, anchor: str, rd: str, format_: str, **
     """The command line of a run, whose parameter file it writes."""
     wanted = {"anchor": anchor, "rd": rd, "format": format_, "rate": 500, "elapsed": 2, **values}
     (directory / "p").write_text(PARAMETERS.format(**wanted))
-    return [str(IOCURVE), "vdbench", option, "-f", "p", "-o", "output"]
+    return ["vdbench", option, "-f", "p", "-o", "output"]
 
 
 def run(
     directory: Path, option: str, anchor: str, rd: str = READS, format_: str = "no"
 ) -> subprocess.CompletedProcess[str]:
     """A run to its end."""
-    line = command(directory, option, anchor, rd, format_)
-    return subprocess.run(line, cwd=directory, capture_output=True, text=True, timeout=120, check=False)
+    return iocurve(*command(directory, option, anchor, rd, format_), cwd=directory)
+
+
+def started(directory: Path, line: list[str]) -> subprocess.Popen[str]:
+    """A run in a process, to be killed."""
+    return subprocess.Popen(
+        [IOCURVE, *line], cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
 
 
 def killed(directory: Path, anchor: str, rd: str, format_: str = "yes") -> None:
-    """A run with a journal that is killed after its first interval."""
-    line = command(directory, "-j", anchor, rd, format_, rate="max", elapsed=60)
-    with subprocess.Popen(line, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    """A run with a journal that is killed in its first interval."""
+    with started(directory, command(directory, "-j", anchor, rd, format_, rate="max", elapsed=60)) as process:
         assert process.stdout
-        started = False
-        for printed in process.stdout:
-            started |= "Starting RD=" in printed and "format" not in printed
-            if started and printed.split()[1:2] == ["1"]:
-                break
+        assert any("Starting RD=" in printed and "format" not in printed for printed in process.stdout)
+        time.sleep(KILLED_AFTER_S)
         process.send_signal(signal.SIGKILL)
 
 
@@ -85,7 +91,7 @@ def test_a_format_that_was_killed_is_recovered(tmp_path: Path) -> None:
     anchor = str(tmp_path / "tree")
     line = command(tmp_path, "-j", anchor, WRITES, "yes", elapsed=60)
     for number in range(6):
-        with subprocess.Popen(line, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        with started(tmp_path, line) as process:
             # The run ends at another place of the format each time, and at last after it.
             while not list(Path(anchor).rglob(f"vdb_f*{2 * number:02}.file")) and process.poll() is None:
                 pass
@@ -174,7 +180,7 @@ def test_a_journal_is_of_one_tree(tmp_path: Path) -> None:
     assert run(tmp_path, "-j", str(tree), WRITES, "yes").returncode == 0
     line = command(tmp_path, "-jr", str(tree), READS, "no")
     (tmp_path / "p").write_text((tmp_path / "p").read_text().replace("files=4", "files=5"))
-    ended = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    ended = iocurve(*line, cwd=tmp_path)
     assert "(journal of a tree): was created for a tree of other directories, files or sizes" in ended.stderr
     (tmp_path / "fsd1.iocurve-tree").write_text("another program's data" * 9)
     ended = run(tmp_path, "-j", str(tree), WRITES, "yes")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 from bench.faults.victims import VolumeProcess, volume_process
-from bench.servers import IOCURVE
 from bench.servers import volume as served
 from goldens import data, matches
 from iocurve.engine import plan
@@ -19,6 +17,7 @@ from iocurve.engine.outcome import Live, Outcome
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
 from iocurve.measure import local
 from plans import nfs_engine
+from programs import iocurve
 from test_metadata import local_engine, nfs_metadata
 from test_tree_operations import FILES, place, tree_volume, walk
 
@@ -196,8 +195,7 @@ PARAMETERS = data("vdbench/tree_loads.parm")
 def vdbench(directory: Path, anchor: str) -> tuple[str, str]:
     """Returns the output and the error log of a run with -v."""
     (directory / "p").write_text(PARAMETERS.format(anchor=anchor))
-    command = [str(IOCURVE), "vdbench", "-v", "-f", "p", "-o", "output"]
-    ended = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    ended = iocurve("vdbench", "-v", "-f", "p", "-o", "output", cwd=directory)
     log = directory / "output/errorlog.html"
     return ended.stdout, log.read_text() if log.exists() else ""
 

@@ -70,7 +70,7 @@ def ran(directory: Path, fwd: str, anchor: str, rd: str = "") -> dict[str, int]:
 
 def placed(place: str, tmp_path: Path, volume: Server) -> str:
     """An anchor in a directory, or on the embedded volume by this version of NFS."""
-    return str(tmp_path / "tree") if place == "local" else volume.url_of(place).replace("?", "/tree?")
+    return str(tmp_path / "tree") if place == "local" else volume.url_of(place).replace("?", f"/{tmp_path.name}?")
 
 
 def on_disk(anchor: Path) -> tuple[int, int, int]:
@@ -197,16 +197,16 @@ def test_a_format_removes_only_names_of_trees(tmp_path: Path) -> None:
 @pytest.mark.parametrize("place", ["local", "3", "4.1"])
 @cases("vdbench/once")
 def test_each_operation_is_done_once_for_each_file(
-    tmp_path: Path, volume: Server, place: str, fwd: str, expected: dict[str, int]
+    tmp_path: Path, shared_volume: Server, place: str, fwd: str, expected: dict[str, int]
 ) -> None:
-    anchor = placed(place, tmp_path, volume)
+    anchor = placed(place, tmp_path, shared_volume)
     formatted(tmp_path, anchor)
     assert ran(tmp_path, fwd, anchor) == expected
 
 
 @pytest.mark.parametrize("place", ["local", "3", "4.1"])
-def test_a_tree_is_made_and_removed_by_operations(tmp_path: Path, volume: Server, place: str) -> None:
-    anchor = placed(place, tmp_path, volume)
+def test_a_tree_is_made_and_removed_by_operations(tmp_path: Path, shared_volume: Server, place: str) -> None:
+    anchor = placed(place, tmp_path, shared_volume)
     formatted(tmp_path, anchor, ",format=(clean,only)")
     assert ran(tmp_path, "operation=mkdir,threads=2", anchor) == {"mkdir": 6}
     assert ran(tmp_path, "operation=create,threads=2", anchor) == {"create": 12, "close": 12}

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.servers import IOCURVE, Server
+from bench.servers import Server
 from bench.servers import volume as serve
 from goldens import cases, present
 from iocurve.dialects.fio.command import parsed, read_command
@@ -25,6 +24,7 @@ from iocurve.measure import local
 from iocurve.measure.jobs import convert
 from iocurve.volume.config import FaultRate
 from iocurve.volume.spec import VolumeSpec, read_spec, spec_of, volume_of
+from programs import iocurve
 
 pytestmark = pytest.mark.slow
 
@@ -200,18 +200,8 @@ def test_the_same_seed_hits_the_same_operations(tmp_path: Path) -> None:
 def test_an_operation_that_fails_is_named(fault: str, errno: str, tmp_path: Path) -> None:
     with serve(*options(tmp_path, f"{fault}=0.01")) as server:
         job = ["--name=a", "--rw=write", "--bs=4k", "--size=4m", "--ioengine=nfs", f"--nfs_url={server.url}"]
-        ended = subprocess.run(
-            [IOCURVE, "fio", *job, "--filename=data"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        shown = subprocess.run(
-            [IOCURVE, "volume", "stats", str(server.port), "--json"],
-            capture_output=True, text=True, timeout=60, check=True,
-        )  # fmt: skip
+        ended = iocurve("fio", *job, "--filename=data", cwd=tmp_path)
+        shown = iocurve("volume", "stats", str(server.port), "--json")
     [record] = records(tmp_path)
     assert ended.returncode != 0
     assert f"write of 4096 bytes at offset {record['offset']} of data: {errno}" in ended.stderr
@@ -232,8 +222,7 @@ _LINE = re.compile(r"(?P<kind>\w+ \w+): 4096 bytes at offset (?P<offset>\d+) of 
 def vdbench(port: int, directory: Path, option: str, rdpct: int = 0) -> list[tuple[str, int, int]]:
     """The differences that a run lists in its error log: kind, offset, number of the write that belongs there."""
     (directory / "p").write_text(VDBENCH.format(port=port, rdpct=rdpct))
-    command = (IOCURVE, "vdbench", "-f", "p", option)
-    ended = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=60, check=False)
+    ended = iocurve("vdbench", "-f", "p", option, cwd=directory)
     log = (directory / "output" / "errorlog.html").read_text()
     found = []
     for line in _LINE.finditer(log):
@@ -304,8 +293,7 @@ def test_what_is_no_fault_is_refused(settings: dict[str, Any], message: str) -> 
 
 def test_a_log_that_is_there_is_kept(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("another user's letters")
-    command: list[str | Path] = [IOCURVE, "volume", "serve", *options(tmp_path, "eio")]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ended = iocurve("volume", "serve", *options(tmp_path, "eio"))
     assert ended.returncode != 0
     assert f"cannot create the fault log {tmp_path}/log: File exists" in ended.stderr
     assert (tmp_path / "log").read_text() == "another user's letters"

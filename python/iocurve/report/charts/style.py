@@ -77,11 +77,10 @@ def finished(
 
     ``description`` is the heading of a chart that is not the only one of its figure.
     """
-    styled = (
-        chart.properties(width="container", height=height, background="white")
-        .configure(font=FONT)
-        .configure_view(stroke=None)
-        .configure_axis(
+    config = alt.Config(
+        font=FONT,
+        view=alt.ViewConfig(stroke=None),
+        axis=alt.AxisConfig(
             gridColor=GRID,
             domainColor=MUTED,
             tickColor=MUTED,
@@ -91,16 +90,12 @@ def finished(
             labelFontSize=12,
             titleFontSize=12.5,
             titlePadding=10,
-        )
-        .configure_axisX(grid=False)
-        .configure_legend(
-            labelColor=INK,
-            labelFontSize=12,
-            padding=0,
-            offset=12,
-            columnPadding=18,
-        )
+        ),
+        axisX=alt.AxisConfig(grid=False),
+        legend=alt.LegendConfig(labelColor=INK, labelFontSize=12, padding=0, offset=12, columnPadding=18),
     )
+    # One call for all properties: altair copies the chart with its rows in each.
+    styled = chart.properties(width="container", height=height, background="white", config=config)
     specification: Chart = styled.to_dict(validate=False)
     if description:
         specification["description"] = description
@@ -128,7 +123,14 @@ def labelled(chart: Chart, text: str) -> Chart:
 def data(rows: Sequence[Mapping[str, object]]) -> alt.InlineData:
     """Rows as the data of a chart. Values that are not known (NaN) have no mark."""
     known = [{name: None if value != value else value for name, value in row.items()} for row in rows]
-    return alt.InlineData(values=known)
+    return _Rows(values=known)
+
+
+class _Rows(alt.InlineData):
+    """Rows that copies of a chart share: altair copies a chart for each mark and layer, and changes no rows."""
+
+    def __deepcopy__(self, _memo: object) -> _Rows:
+        return _Rows(values=self.values)
 
 
 def end_of_axis(highest: float, caps: Sequence[CapLine]) -> float:
