@@ -16,8 +16,8 @@ from iocurve.dialects.diskspd.output.profile_text import profile_text
 from iocurve.dialects.diskspd.output.span_stats import READS, SpanStats, TargetStats, iops_deviation
 from iocurve.dialects.diskspd.output.text import results_text
 from iocurve.dialects.diskspd.output.xml import results_xml
-from iocurve.dialects.diskspd.read.distribution import OffsetZone
 from iocurve.dialects.diskspd.read.profile import Profile, TargetParameters, TimeSpan
+from iocurve.dialects.diskspd.read.values import OffsetZone
 from iocurve.engine.derived import block_bytes_max
 from iocurve.foundation.errors import DialectError
 from iocurve.foundation.units import MIB

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from fio_machine import HeldMachine
 from goldens import cases, data, matches
 from iocurve.cli import main
-from iocurve.dialects.base import TimedJob
 from iocurve.dialects.diskspd import command as diskspd
 from iocurve.dialects.fio import command as fio
 from iocurve.dialects.native import command
@@ -26,7 +25,7 @@ from iocurve.dialects.native.reader import read
 from iocurve.dialects.vdbench import command as vdbench
 from iocurve.engine.derived import block_bytes_max
 from iocurve.foundation.errors import DialectError, PlanError
-from iocurve.job.model import Said
+from iocurve.job.model import Job, Said
 from iocurve.job.resolve import resolve
 from iocurve.measure.jobs import convert
 from iocurve.result.document import Result
@@ -51,13 +50,13 @@ def written(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def same_plans(tmp_path: Path, runs: list[TimedJob], directory: Path) -> None:
+def same_plans(tmp_path: Path, runs: list[Job], directory: Path) -> None:
     """A job that is written and read again has the same plan, and is written the same."""
     text = write(runs, "test")
     again = read(written(tmp_path, text))
     assert write(again, "test") == text
     for before, after in zip(runs, again, strict=True):
-        expected, found = resolve(before.job, MACHINE, directory), resolve(after.job, MACHINE, directory)
+        expected, found = resolve(before, MACHINE, directory), resolve(after, MACHINE, directory)
         assert found.plan == expected.plan
         assert len(found.obstacles) == len(expected.obstacles)
         assert before.interval_ns == after.interval_ns
@@ -67,13 +66,13 @@ def same_plans(tmp_path: Path, runs: list[TimedJob], directory: Path) -> None:
 def test_a_fio_job_stays_the_same_as_a_job_file(args: Path, tmp_path: Path) -> None:
     words = shlex.split(args.read_text(encoding="utf-8"))
     prepared = fio.read_command(words, cwd=FIO, environment={"BLOCK": "64k"}, machine=MACHINE)
-    same_plans(tmp_path, [TimedJob(prepared.job, prepared.plan.interval_ns)], FIO)
+    same_plans(tmp_path, [prepared.job.replace(interval_ns=prepared.plan.interval_ns)], FIO)
 
 
 @pytest.mark.parametrize("args", sorted(DISKSPD.glob("*.args")), ids=lambda path: path.stem)
 def test_a_diskspd_job_stays_the_same_as_a_job_file(args: Path, tmp_path: Path) -> None:
     prepared = diskspd.read_command(shlex.split(args.read_text(encoding="utf-8")), cwd=DISKSPD, machine=MACHINE)
-    same_plans(tmp_path, [TimedJob(span.job, span.plan.interval_ns) for span in prepared.spans], DISKSPD)
+    same_plans(tmp_path, [span.job for span in prepared.spans], DISKSPD)
 
 
 VDBENCH_FILE = data("vdbench/every_word.parm")
@@ -86,10 +85,10 @@ def test_a_vdbench_file_stays_the_same_as_a_job_file(tmp_path: Path) -> None:
     prepared = vdbench.read_command(["-f", str(path)], cwd=tmp_path, machine=machine)
     text = convert(vdbench.prepare(["-f", str(path)], cwd=tmp_path, machine=machine))
     runs = read(written(tmp_path, text))
-    assert [run.job.name for run in runs] == [run.name for run in prepared.runs]
+    assert [run.name for run in runs] == [run.name for run in prepared.runs]
     for run, original in zip(runs, prepared.runs, strict=True):
         expected = prepared.resolve(original).resolution.plan
-        found = resolve(run.job, machine, tmp_path).plan.replace(interval_ns=run.interval_ns)
+        found = resolve(run, machine, tmp_path).plan
         assert _without_seeds(found.to_builtins()) == _without_seeds(expected.to_builtins())
 
 
@@ -139,11 +138,11 @@ def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
 
 def test_a_job_names_its_local_address(tmp_path: Path) -> None:
     head = "[defaults]\nsize = '1m'\nengine = 'nfs'\nnfs_url = 'nfs://h/x'\n[[job]]\n"
-    engine = resolve(read(written(tmp_path, f"{head}nfs_source = '127.0.1.2'\n"))[0].job, MACHINE, Path("/d"))
+    engine = resolve(read(written(tmp_path, f"{head}nfs_source = '127.0.1.2'\n"))[0], MACHINE, Path("/d"))
     mount = engine.plan.groups[0].workers[0].engine.to_builtins()["mount"]
     assert mount["source"] == "127.0.1.2"
     with pytest.raises(PlanError) as caught:
-        resolve(read(written(tmp_path, f"{head}nfs_source = '127.0.1'\n"))[0].job, MACHINE, Path("/d"))
+        resolve(read(written(tmp_path, f"{head}nfs_source = '127.0.1'\n"))[0], MACHINE, Path("/d"))
     (error,) = caught.value.errors
     assert error.text == "job: nfs_source: '127.0.1' is not an IP address"
     assert error.where is not None
@@ -154,7 +153,7 @@ def test_a_job_names_its_local_address(tmp_path: Path) -> None:
 def test_a_job_that_cannot_run_is_refused(tmp_path: Path, said: str, line: int, text: str) -> None:
     run = read(written(tmp_path, f"[[job]]\nsize = '1m'\n{said}\n"))[0]
     with pytest.raises(PlanError) as caught:
-        resolve(run.job, MACHINE, Path("/d"))
+        resolve(run, MACHINE, Path("/d"))
     (error,) = caught.value.errors
     assert (error.text, error.where and error.where.line) == (text, line)
 
@@ -205,7 +204,7 @@ def test_no_text_breaks_the_reader(tmp_path_factory: pytest.TempPathFactory, tex
     path.write_text(text, encoding="utf-8", errors="replace")
     try:
         runs = read(path)
-        resolve(runs[0].job, MACHINE, Path("/d"))
+        resolve(runs[0], MACHINE, Path("/d"))
     except (DialectError, PlanError):
         pass
 
@@ -257,7 +256,7 @@ def test_no_job_that_the_schema_allows_breaks_the_reader(
     lines = [f"{name} = {inline(value)}" for name, value in section.items() if value is not None]
     path.write_text("\n".join(["[defaults]", "size = '1m'", "[[job]]", *lines]), encoding="utf-8")
     with contextlib.suppress(DialectError, PlanError):
-        plan = resolve(read(path)[0].job, MACHINE, Path("/d")).plan
+        plan = resolve(read(path)[0], MACHINE, Path("/d")).plan
         assert type(plan).from_json(plan.to_json()) == plan
 
 

@@ -125,7 +125,7 @@ class Side(msgspec.Struct, frozen=True):
         jobs = command.jobs()
         if len(command.steps) != 1 or len(jobs) != 1:
             raise DialectError([Diagnostic(f"'{text}' runs {len(command.steps)} loads; name one load at a time")])
-        return cls(text, jobs[0].job)
+        return cls(text, jobs[0])
 
 
 def sides(texts: Sequence[str]) -> tuple[Side, Side]:

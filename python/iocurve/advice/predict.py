@@ -132,7 +132,7 @@ def _run(name: str, group: Group, service: ModelledTarget, step: Step, command: 
 
 def _option(field: str, step: Step) -> str:
     """The dialect's option for a field of the job."""
-    return step.job().job.words.option(field) if step.job else field
+    return step.job().words.option(field) if step.job else field
 
 
 # ---- traps

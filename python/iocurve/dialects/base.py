@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
-from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, DialectError, PlanError, TargetError
+from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, DialectError, PlanError, TargetError, Where
 from iocurve.job.model import Job, PlanNote
 from iocurve.job.resolve import Machine
 from iocurve.result.document import Axis, Result
@@ -93,11 +93,18 @@ class ClusterRequest(msgspec.Struct, frozen=True):
     """Number of machines if ``names`` is empty; None: all."""
 
 
-class TimedJob(msgspec.Struct, frozen=True):
-    """A job and the reporting interval of its plan."""
+class PathMapping(msgspec.Struct, frozen=True):
+    """``FROM=TO`` of an option of iocurve that maps names of another machine: --map-lun, --map-host, --map-target."""
 
-    job: Job
-    interval_ns: int
+    origin: str
+    goal: str
+    where: Where
+
+    @classmethod
+    def of(cls, text: str, where: Where) -> PathMapping | None:
+        """Reads ``FROM=TO``; None if one of them is missing."""
+        origin, _, goal = text.partition("=")
+        return cls(origin, goal, where) if origin and goal else None
 
 
 Measured = Mapping[int, Outcome]
@@ -124,7 +131,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
     From nothing it is the plan as far as it is known before a run. Raises ``PlanError`` or ``RunError``.
     """
-    job: Callable[[], TimedJob] | None = None
+    job: Callable[[], Job] | None = None
     """Makes the job of a job file that resolves to the same plan. Default: the job of a later step makes it."""
     kept: bool = False
     """Later steps depend on the outcome."""
@@ -235,7 +242,7 @@ class ParsedCommand(msgspec.Struct, frozen=True, kw_only=True):
         """
         return (plan for step in self.steps if (plan := step.plan({})) is not None)
 
-    def jobs(self) -> list[TimedJob]:
+    def jobs(self) -> list[Job]:
         """Jobs that resolve to the same plans. Raises ``PlanError`` if a job file cannot express what runs."""
         if self.no_job_file:
             raise PlanError([self.no_job_file])

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from iocurve.foundation.errors import Diagnostic, Where
-from iocurve.job.model import Job
+from iocurve.job.model import Job, Section
 from iocurve.job.resolve import Machine, PathFacts
 from iocurve.targets.disk import parse_disk
 
@@ -70,14 +70,14 @@ def put_on_disks(job: Job, mounts: Sequence[DiskMount], directory: Path) -> tupl
                 errors.append(Diagnostic(text, section.where("directories", "paths", "name")))
             field = "directories" if section.files.directories else "paths"
             moved = section.said.but(**{"disk": one.disk, field: tuple(name or "." for name in within)})
-            sections.append(moved)
+            sections.append(Section.of(moved, job.defaults))
             break
         else:
-            sections.append(section.said)
+            sections.append(section)
     errors += [
         Diagnostic(f"no job has files below {mount.mount}", mount.where) for mount in mounts if mount not in used
     ]
-    return Job.of(job.name, job.words, sections, job.defaults), errors
+    return job.replace(sections=tuple(sections)), errors
 
 
 def _within(mount: str, path: Path) -> str | None:

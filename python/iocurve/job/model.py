@@ -48,6 +48,8 @@ class Words(msgspec.Struct, frozen=True):
 EngineName = Literal["null", "sync", "aio", "uring", "mmap", "nfs"]
 SpaceCall = Literal["fallocate", "ftruncate"]
 Level = Literal["info", "warning"]
+Fields = dict[str, Any]
+"""Fields of a section and of its parts by name, as ``Said.of`` takes them."""
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -467,10 +469,10 @@ class Section(Struct):
     @classmethod
     def of(cls, said: Said, defaults: Said = Said()) -> Section:
         """A section of the fields that were set, with a dialect's defaults in the others."""
-        parts: dict[str, dict[str, Any]] = {}
+        parts: dict[str, Fields] = {}
         for name, value in said.over(defaults).fields.items():
             parts.setdefault(FIELDS[name], {})[name] = value
-        filled: dict[str, Any] = parts.pop("", {})
+        filled = parts.pop("", {})
         filled |= {part: PARTS[part](**fields) for part, fields in parts.items()}
         return cls(**filled, given=frozenset(said.fields), positions=said.positions)
 
@@ -520,6 +522,8 @@ class Job(Struct):
     sections: tuple[Section, ...]
     defaults: Said
     """The dialect's defaults, which the sections were filled from."""
+    interval_ns: int | None = None
+    """Reporting interval of the plan; None: a second, or less where a steady state needs more samples."""
 
     @classmethod
     def of(cls, name: str, words: Words, said: Iterable[Said], defaults: Said) -> Job:
@@ -533,7 +537,7 @@ class Job(Struct):
 
     def changed(self, change: Callable[[Said], Said]) -> Job:
         """A copy in which ``change`` was applied to each section."""
-        return Job.of(self.name, self.words, [change(section.said) for section in self.sections], self.defaults)
+        return self.replace(sections=tuple(Section.of(change(one.said), self.defaults) for one in self.sections))
 
 
 class PlanNote(msgspec.Struct, frozen=True):

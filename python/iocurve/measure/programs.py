@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from iocurve.dialects.base import Dialect, Measured, ParsedCommand, Step, TimedJob
+from iocurve.dialects.base import Dialect, Measured, ParsedCommand, Step
 from iocurve.dialects.registry import REGISTRY, load
 from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import Diagnostic, DialectError, PlanError, words_of
@@ -100,11 +100,11 @@ def measured_on(
     _require_this_machine(command)
     require_reachable(target, machines)
     jobs = command.jobs()
-    writes = any(section.load.writes for one in jobs for section in one.job.sections)
+    writes = any(section.load.writes for one in jobs for section in one.sections)
     opened_target.check_overwrites(target, overwrite=overwrite, writes=writes)
     with opened_target.opened(target) as found:
-        moved = [TimedJob(one.job.changed(partial(_on_target, found)), one.interval_ns) for one in jobs]
-        planned = of_plans([plan_here(one.job, one.interval_ns) for one in moved])
+        moved = [one.changed(partial(_on_target, found)) for one in jobs]
+        planned = of_plans([plan_here(one, one.interval_ns) for one in moved])
         loads = replace(planned, notes=command.notes)
         return measure_command(kind, loads, view, keep, target=found.facts, machines=machines)
 

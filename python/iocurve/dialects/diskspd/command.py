@@ -11,7 +11,7 @@ from typing import Unpack
 
 import msgspec
 
-from iocurve.dialects.base import ClusterRequest, Dialect, Needs, ParsedCommand, Step, TimedJob, Workplace
+from iocurve.dialects.base import ClusterRequest, Dialect, Needs, ParsedCommand, Step, Workplace
 from iocurve.dialects.diskspd.job import WORDS, PreparedSpan, Threads, build
 from iocurve.dialects.diskspd.output.profile_text import profile_text
 from iocurve.dialects.diskspd.output.span_stats import span_stats
@@ -68,7 +68,7 @@ def parsed(read: ReadProfile, machine: Machine) -> ParsedCommand:
 
 
 def _step(span: PreparedSpan) -> Step:
-    return Step(name=span.plan.name, plan=lambda _: span.plan, job=lambda: TimedJob(span.job, span.plan.interval_ns))
+    return Step(name=span.plan.name, plan=lambda _: span.plan, job=lambda: span.job)
 
 
 def explanation(read: ReadProfile, machine: Machine) -> str:
@@ -142,9 +142,9 @@ def read_command(arguments: Sequence[str], **place: Unpack[Workplace]) -> ReadPr
         job, misplaced = put_on_disks(job, parsed.disks, directory)
         if misplaced:
             raise DialectError(in_order(misplaced))
+        job = job.replace(interval_ns=span.bucket_ms * MILLISECOND_NS)
         resolution = resolve(job, machine, directory)
-        plan = resolution.plan.replace(interval_ns=span.bucket_ms * MILLISECOND_NS)
-        spans.append(PreparedSpan(span, job, plan, threads))
+        spans.append(PreparedSpan(span, job, resolution.plan, threads))
         notes += resolution.notes
         obstacles += resolution.obstacles
         directories += resolution.directories

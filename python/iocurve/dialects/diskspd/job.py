@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from operator import mul
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from iocurve.dialects.diskspd.read.distribution import OffsetZone, shares, zones_of
+from iocurve.dialects.diskspd.read.distribution import shares, zones_of
 from iocurve.dialects.diskspd.read.profile import TargetParameters, TimeSpan, flags
 from iocurve.dialects.diskspd.read.rules import Findings
+from iocurve.dialects.diskspd.read.values import OffsetZone
 from iocurve.dialects.diskspd.targets import ResolvedTarget, resolve_target
 from iocurve.engine.plan import FixedBlocks, Plan
 from iocurve.foundation.errors import Where
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
-from iocurve.job.model import EngineName, Job, PerKind, Said, Words, ZoneShare, ZonesSaid
+from iocurve.job.model import EngineName, Fields, Job, PerKind, Said, Words, ZoneShare, ZonesSaid
 from iocurve.job.resolve import PathFacts
 from iocurve.job.resolve.checks import MAX_WORKERS
 
@@ -273,7 +273,7 @@ class _JobBuilder(msgspec.Struct):
     def _section(self, part: _ThreadSet, slots: int) -> Said:
         span, first = self.span, part.targets[0]
         target = first.target
-        fields: dict[str, Any] = {
+        fields: Fields = {
             "name": ", ".join(found.target.path for found in part.targets),
             "numjobs": len(part.threads) * slots,
             "paths": tuple(found.path for found in part.targets),
@@ -308,7 +308,7 @@ class _JobBuilder(msgspec.Struct):
         return tuple(cpus[thread % len(cpus)] for thread in part.threads for _ in range(slots))
 
 
-def _size(part: _ThreadSet) -> dict[str, Any]:
+def _size(part: _ThreadSet) -> Fields:
     first = part.targets[0]
     if first.is_created:
         end = first.target.base_bytes + first.region_bytes
@@ -316,10 +316,10 @@ def _size(part: _ThreadSet) -> dict[str, Any]:
     return {"size": first.region_bytes * len(part.targets)} if _are_alike(part.targets) else {}
 
 
-def _engine(found: ResolvedTarget) -> dict[str, Any]:
+def _engine(found: ResolvedTarget) -> Fields:
     target = found.target
     engine: EngineName | None = "nfs" if found.nfs_url else "mmap" if target.memory_mapped else None
-    fields: dict[str, Any] = {
+    fields: Fields = {
         "engine": engine,
         "direct": target.cache != "cached",
         "durability": "data_sync" if target.write_through else "none",
@@ -333,9 +333,9 @@ def _engine(found: ResolvedTarget) -> dict[str, Any]:
     return fields
 
 
-def _order(found: ResolvedTarget, part: _ThreadSet, slots: int) -> dict[str, Any]:
+def _order(found: ResolvedTarget, part: _ThreadSet, slots: int) -> Fields:
     target = found.target
-    fields: dict[str, Any] = {}
+    fields: Fields = {}
     if target.random_percent:
         fields |= {"random": True, "random_percent": PerKind.same(target.random_percent)}
         if target.step_bytes != target.block_bytes:
@@ -372,8 +372,8 @@ def _distribution(found: ResolvedTarget) -> ZonesSaid:
     return ZonesSaid(zones=tuple(zone_shares))
 
 
-def _pace(target: TargetParameters, threads: int, slots: int) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
+def _pace(target: TargetParameters, threads: int, slots: int) -> Fields:
+    fields: Fields = {}
     if target.iops:
         fields["rate_total_operations"] = target.iops / slots
     elif target.bytes_per_ms:
@@ -389,7 +389,7 @@ def _pace(target: TargetParameters, threads: int, slots: int) -> dict[str, Any]:
     return fields
 
 
-def _payload(span: TimeSpan, found: ResolvedTarget) -> dict[str, Any]:
+def _payload(span: TimeSpan, found: ResolvedTarget) -> Fields:
     target = found.target
     if target.buffer_bytes:
         return {"payload_pool_bytes": target.buffer_bytes, "payload_pool_path": found.buffer_path}

@@ -11,7 +11,7 @@ from typing import Unpack, get_args
 
 import msgspec
 
-from iocurve.dialects.base import ClusterRequest, Dialect, Needs, ParsedCommand, Replicas, Step, TimedJob, Workplace
+from iocurve.dialects.base import ClusterRequest, Dialect, Needs, ParsedCommand, Replicas, Step, Workplace
 from iocurve.dialects.fio import information, verify_state
 from iocurve.dialects.fio.invocation import FioCommand, Format, Output
 from iocurve.dialects.fio.job import build
@@ -38,7 +38,7 @@ def parsed(read: FioCommand) -> ParsedCommand:
         name=read.plan.name,
         phases=phase_names(read.plan),
         plan=lambda _: read.plan,
-        job=lambda: TimedJob(read.job, read.plan.interval_ns),
+        job=lambda: read.job.replace(interval_ns=read.plan.interval_ns),
         follow=partial(_watch_disks, read),
         answer=lambda _: read.disks.end(),
     )

@@ -41,7 +41,6 @@ class MdtestOptions(msgspec.Struct, frozen=True):
     """Phases that -C, -T, -E and -r select; empty selects all."""
     directories_only: bool = False
     files_only: bool = False
-    times_unique: bool = False
     stonewall_ns: int = 0
     shift: int = 0
     iterations: int = 1

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Unpack
 
-from iocurve.dialects.base import Dialect, Needs, ParsedCommand, Step, TimedJob, Workplace
+from iocurve.dialects.base import Dialect, Needs, ParsedCommand, Step, Workplace
 from iocurve.dialects.native.keys import WORDS
 from iocurve.dialects.native.reader import read
 from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import Diagnostic, PlanError
 from iocurve.job.explain import explain
-from iocurve.job.model import PlanNote
+from iocurve.job.model import Job, PlanNote
 from iocurve.job.resolve import Machine, Resolution, ThisMachine, resolve
 from iocurve.job.resolve.tree import layout
 from iocurve.result.turns import phase_names
@@ -28,17 +28,17 @@ def prepare(arguments: Sequence[str], **place: Unpack[Workplace]) -> ParsedComma
     resolutions: list[Resolution] = []
     steps: list[Step] = []
     errors: list[Diagnostic] = []
-    for run in read(path):
+    for job in read(path):
         try:
-            resolution = resolve(run.job, machine, place.get("cwd") or Path.cwd())
+            resolution = resolve(job, machine, place.get("cwd") or Path.cwd())
         except PlanError as error:
             errors += error.errors
             continue
         resolutions.append(resolution)
-        plan = resolution.plan.replace(interval_ns=run.interval_ns)
+        plan = resolution.plan
         if made := layout(plan, f"{plan.name}: layout"):
             steps.append(_step(made))
-        steps.append(_step(plan, run))
+        steps.append(_step(plan, job))
     if errors:
         raise PlanError(list(dict.fromkeys(errors)))
     notes = tuple(dict.fromkeys(note for each in resolutions for note in each.notes))
@@ -68,9 +68,9 @@ def _explanation(
     return "\n".join([*texts, explain(plans[-1], notes, obstacles, machine, called=WORDS.worker)])
 
 
-def _step(plan: Plan, run: TimedJob | None = None) -> Step:
+def _step(plan: Plan, job: Job | None = None) -> Step:
     phases = phase_names(plan)
-    return Step(name=plan.name, phases=phases, plan=lambda _: plan, job=None if run is None else lambda: run)
+    return Step(name=plan.name, phases=phases, plan=lambda _: plan, job=None if job is None else lambda: job)
 
 
 DIALECT = Dialect("run", prepare)

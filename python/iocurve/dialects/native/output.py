@@ -8,31 +8,31 @@ from typing import Any
 
 import tomli_w
 
-from iocurve.dialects.base import TimedJob, printable
+from iocurve.dialects.base import printable
 from iocurve.dialects.native.keys import DEFAULTS, FIELDS, KINDS, own_key
 from iocurve.dialects.native.kinds import TEXT, TIME, Schema
 from iocurve.foundation.structs import field_texts
 from iocurve.foundation.units import SECOND_NS
-from iocurve.job.model import PARTS, Said, Section
+from iocurve.job.model import PARTS, Job, Said, Section
 
 
-def write(runs: Sequence[TimedJob], source: str) -> str:
+def write(jobs: Sequence[Job], source: str) -> str:
     """A job file that resolves to the same plans. Its first line is a comment with ``source``."""
     head = f"# {printable(source)}\n\n"
-    if len(runs) == 1:
-        return head + tomli_w.dumps(_table(runs[0]))
-    return head + tomli_w.dumps({"run": [_table(run) for run in runs]})
+    if len(jobs) == 1:
+        return head + tomli_w.dumps(_table(jobs[0]))
+    return head + tomli_w.dumps({"run": [_table(job) for job in jobs]})
 
 
-def _table(run: TimedJob) -> dict[str, object]:
-    table: dict[str, object] = {"name": run.job.name}
-    if run.interval_ns != SECOND_NS:
-        table["interval"] = TIME.write(run.interval_ns)
-    defaults = _defaults(run.job.defaults)
+def _table(job: Job) -> dict[str, object]:
+    table: dict[str, object] = {"name": job.name}
+    if job.interval_ns not in (None, SECOND_NS):
+        table["interval"] = TIME.write(job.interval_ns)
+    defaults = _defaults(job.defaults)
     if defaults:
         table["defaults"] = defaults
-    shares = run.job.words.shares_mount
-    table["job"] = [table_of(_sharing(section.said) if shares else section.said) for section in run.job.sections]
+    shares = job.words.shares_mount
+    table["job"] = [table_of(_sharing(section.said) if shares else section.said) for section in job.sections]
     return table
 
 

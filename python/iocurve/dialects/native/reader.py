@@ -11,7 +11,6 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from iocurve.dialects.base import TimedJob
 from iocurve.dialects.native.keys import DEFAULTS, FIELD_OF, KINDS, WORDS
 from iocurve.dialects.native.kinds import TIME, Kind
 from iocurve.foundation.errors import Diagnostic, DialectError, Where, nearest
@@ -28,7 +27,7 @@ _KEY = re.compile(r"\s*([\w\-]+)\s*[.=]")
 _ERROR_POSITION = re.compile(r"(.*) \(at line (\d+), column (\d+)\)")
 
 
-def read(path: Path) -> list[TimedJob]:
+def read(path: Path) -> list[Job]:
     """The runs of ``[[run]]``, or the whole file as one run. Raises ``DialectError`` with every error."""
     document = begin(path)
     if "run" in document.values:
@@ -40,7 +39,7 @@ def read(path: Path) -> list[TimedJob]:
     return runs
 
 
-def _run(table: DocumentTable, name: str) -> TimedJob:
+def _run(table: DocumentTable, name: str) -> Job:
     table.check_keys(RUN_KEYS)
     run_name = table.values.get("name", name)
     if not isinstance(run_name, str) or not run_name:
@@ -54,7 +53,8 @@ def _run(table: DocumentTable, name: str) -> TimedJob:
     if not jobs:
         table.error("there is no job; add a table [[job]]")
     sections = [job.section() for job in jobs]
-    return TimedJob(Job.of(run_name, WORDS, sections, defaults.section().over(DEFAULTS)), interval)
+    job = Job.of(run_name, WORDS, sections, defaults.section().over(DEFAULTS))
+    return job.replace(interval_ns=interval)
 
 
 def begin(path: Path) -> DocumentTable:

@@ -19,7 +19,7 @@ from iocurve.dialects.vdbench.placements import Placement, Placer, StorageWorklo
 from iocurve.dialects.vdbench.planned import requested_rate, saved_percent, tolerated
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.read.values import Opening, Rate, opening
-from iocurve.dialects.vdbench.region import Fields, OffsetRequest
+from iocurve.dialects.vdbench.region import is_device, offset_fields
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.topology import THREADS, Storage, Topology
 from iocurve.dialects.vdbench.validation import Validation
@@ -27,7 +27,7 @@ from iocurve.engine.derived import block_bytes_max
 from iocurve.engine.plan import BlockRange, FixedBlocks, Flow, Plan
 from iocurve.foundation.errors import Diagnostic, PlanError, Where
 from iocurve.foundation.units import GIB, SECOND_NS
-from iocurve.job.model import Job, PerKind, PlanNote, Said, Words
+from iocurve.job.model import Fields, Job, PerKind, PlanNote, Said, Words
 
 WORDS = Words(
     names={
@@ -141,7 +141,7 @@ class Builder(msgspec.Struct):
         if self._errors:
             raise PlanError(list(dict.fromkeys(self._errors)))
         notes = dict.fromkeys((*self._notes, *_run_notes(run)))
-        job = Job.of(run.name, WORDS, sections, DEFAULTS)
+        job = Job.of(run.name, WORDS, sections, DEFAULTS).replace(interval_ns=run.timing.interval_ns)
         return Built(job, tuple(placements), tuple(notes), tuple(self._obstacles))
 
     def recovery(self) -> Job:
@@ -304,7 +304,7 @@ class Builder(msgspec.Struct):
         """formatsds=yes: files are recreated before the first run that uses them."""
         if not any(one.name in self.formats for one in placement.storage):
             return {}
-        if _is_device(placement.luns[0]):
+        if is_device(placement.luns[0]):
             text = f"formatsds=yes does not format devices: {placement.luns[0]} is not written"
             where = self.definitions.general.position_of("formatsds")
             self._notes.append(PlanNote("no_format", text, where, "warning"))
@@ -317,22 +317,10 @@ class Builder(msgspec.Struct):
         return {"file_bytes": None, "path_bytes": sizes} if len(set(sizes)) > 1 else {}
 
     def _region(self, run: Run, placement: Placement) -> Fields:
-        storage, workload = placement.storage[0], placement.workload
-        spread = OffsetRequest(
-            offset=storage.offset,
-            span=workload.band or storage.range,
-            hotband=workload.hotband,
-            read_hits=workload.read_hits,
-            write_hits=workload.write_hits,
-            hitarea=storage.hitarea if run.loops.hitarea is None else run.loops.hitarea,
-            seek=workload.seek,
-            stream=placement.stream,
-            streams=placement.streams,
-            where=workload.position_of("range", "hotband", "rhpct", "whpct"),
-        )
+        hitarea = placement.storage[0].hitarea if run.loops.hitarea is None else run.loops.hitarea
         whole = min(self._whole(one, lun) for one, lun in zip(placement.storage, placement.luns, strict=True))
-        is_device = _is_device(placement.luns[0])
-        return spread.fields(whole, block_bytes_max(workload.blocks), self.rng, self._errors, is_device=is_device)
+        block = block_bytes_max(placement.workload.blocks)
+        return offset_fields(placement, hitarea, whole, block, self.rng, self._errors)
 
     def _whole(self, storage: Storage, lun: str) -> int:
         """Size of an SD. If it neither exists nor has a size=, adds an obstacle and returns ``UNKNOWN_BYTES``."""
@@ -483,11 +471,6 @@ def _lun_fields(names: Sequence[str], opened: Opening, where: Where, errors: lis
         errors.append(Diagnostic(f"{remote[0]} names no file", where, "write nfs://host/export/file"))
     files = tuple(file for _, file in parts)
     return {"engine": "nfs", "nfs_url": urls.pop(), "paths": files, "durability": opened.durability}
-
-
-def _is_device(name: str) -> bool:
-    """True if the name is that of a device; vdbench, too, decides by name."""
-    return name.startswith(("/dev/", "\\"))
 
 
 def _windows_names(names: Sequence[str], where: Where) -> Iterator[Diagnostic]:

@@ -130,7 +130,7 @@ class ParameterFile(msgspec.Struct, kw_only=True):
         built = self.builder(formatted).build(run, shares, total)
         resolution = resolve(built.job, self.machine, self.directory)
         places = [placement.share for placement in built.placements]
-        plan = self._placed(resolution.plan.replace(interval_ns=run.timing.interval_ns), places)
+        plan = self._placed(resolution.plan, places)
         return Resolved(built, Resolution(**{**asdict(resolution), "plan": plan}))
 
     def _placed(self, plan: Plan, shares: Sequence[Share]) -> Plan:

@@ -7,97 +7,99 @@ from decimal import Decimal
 from functools import lru_cache
 from itertools import pairwise
 from random import Random
-from typing import Any
 
-import msgspec
-
-from iocurve.dialects.vdbench.read.values import Band, Seek
+from iocurve.dialects.vdbench.placements import Placement
+from iocurve.dialects.vdbench.read.values import band_bytes
 from iocurve.engine.plan import Uniform
 from iocurve.foundation.errors import Diagnostic, Where
-from iocurve.job.model import PerKind, Preference, ZoneShare, ZonesSaid
-
-Fields = dict[str, Any]
-"""Fields of a section by name, as ``Said.of`` takes them."""
+from iocurve.job.model import Fields, PerKind, Preference, ZoneShare, ZonesSaid
 
 
-class OffsetRequest(msgspec.Struct, frozen=True):
-    """The region and the offset distribution that a workload and its SD request."""
+def offset_fields(
+    placement: Placement, hitarea: int, whole: int, block: int, rng: Random, errors: list[Diagnostic]
+) -> Fields:
+    """The region and the offset distribution of a workload on its SD, as fields of a section.
 
-    offset: int
-    span: Band | None
-    hotband: Band | None
-    read_hits: Decimal
-    write_hits: Decimal
-    hitarea: int
-    seek: Seek
-    stream: int
-    """Number of the stream, from 0."""
-    streams: int
-    where: Where
+    ``whole`` is the size of the SD, ``block`` the largest transfer; ``rng`` draws the start of seqnz.
+    """
+    workload, storage, where = placement.workload, placement.storage[0], _where(placement)
+    # Block 0 of a device holds its label: vdbench never accesses it, whatever the transfer size.
+    start = storage.offset + (block if is_device(placement.luns[0]) else 0)
+    band = workload.hotband or workload.band or storage.range
+    low, end = band_bytes(band, whole) if band else (0, whole)
+    if end > whole and band and not (band[1] <= 200 and not workload.hotband and workload.seek.percent == 100):
+        text = "beyond the end of the SD only range= in percent is supported, with a purely random workload"
+        errors.append(Diagnostic(text, where))
+        return {}
+    wraps = end > whole > 0
+    fields = _region(start if wraps else max(start, _align_down(low, block)), whole if wraps else end)
+    region = fields.get("file_bytes", (0, 0))[0] - fields["offset"]
+    if wraps:
+        fields["distribution"] = PerKind.same(_wrapped(low - start, end - whole - start, region))
+    fields |= _distribution(placement, hitarea, region, block, errors, wraps=wraps)
+    if placement.streams > 1:
+        fields |= _stream(placement, fields["offset"], region, block)
+    # The start is in the part of the stream.
+    length = region // placement.streams
+    if workload.seek.starts_anywhere and length > block:
+        fields["start_bytes"] = rng.randrange(1, max(2, length // block)) * block
+    return fields
 
-    def fields(self, whole: int, block: int, rng: Random, errors: list[Diagnostic], *, is_device: bool) -> Fields:
-        """Fields of a section. ``whole`` is the size of the SD."""
-        # Block 0 of a device holds its label: vdbench never accesses it, whatever the transfer size.
-        start = self.offset + (block if is_device else 0)
-        band = self.hotband or self.span
-        low, end = band.within(whole) if band else (0, whole)
-        if end > whole and band and not (band.high <= 200 and not self.hotband and self.seek.percent == 100):
-            text = "beyond the end of the SD only range= in percent is supported, with a purely random workload"
-            errors.append(Diagnostic(text, self.where))
-            return {}
-        wraps = end > whole > 0
-        fields = _region(start if wraps else max(start, _align_down(low, block)), whole if wraps else end)
-        region = fields.get("file_bytes", (0, 0))[0] - fields["offset"]
-        if wraps:
-            fields["distribution"] = PerKind.same(_wrapped(low - start, end - whole - start, region))
-        fields |= self._distribution(region, block, errors, wraps=wraps)
-        if self.streams > 1:
-            fields |= self._stream(fields["offset"], region, block)
-        # The start is in the part of the stream.
-        length = region // self.streams
-        if self.seek.starts_anywhere and length > block:
-            fields["start_bytes"] = rng.randrange(1, max(2, length // block)) * block
-        return fields
 
-    def _distribution(self, region: int, block: int, errors: list[Diagnostic], *, wraps: bool) -> Fields:
-        """Distribution of a hotband or a hit area."""
-        hits = bool(self.read_hits or self.write_hits) and self.seek.percent > 0
-        if hits and (wraps or self.hotband):
-            text = "rhpct= and whpct= are not supported yet with this range or hotband"
-            errors.append(Diagnostic(text, self.where))
-        if self.hotband and not wraps:
-            return self._hot_zones(region, block, errors)
-        return self._hit_zones(region, block, errors) if hits and not wraps else {}
+def _where(placement: Placement) -> Where:
+    return placement.workload.position_of("range", "hotband", "rhpct", "whpct")
 
-    def _hit_zones(self, region: int, block: int, errors: list[Diagnostic]) -> Fields:
-        area = _align_down(self.hitarea, block)
-        if area < 4 * block or region - area < 4 * block:
-            text = (
-                f"the hit area ({self.hitarea} bytes) and the rest of the region ({region - self.hitarea} bytes) must "
-                "each hold at least four transfers"
-            )
-            errors.append(Diagnostic(text, self.where, "use a smaller hitarea= or a larger size="))
-            return {}
 
-        def zones(percent: Decimal) -> Preference:
-            shares = (ZoneShare(access_percent=float(percent), size=area),)
-            return ZonesSaid(zones=(*shares, ZoneShare(access_percent=float(100 - percent), size=region - area)))
+def is_device(name: str) -> bool:
+    """True if the name is that of a device; vdbench, too, decides by name."""
+    return name.startswith(("/dev/", "\\"))
 
-        read, write = zones(self.read_hits), zones(self.write_hits)
-        return {"distribution": PerKind[Preference](read=read, write=write, trim=Uniform())}
 
-    def _hot_zones(self, region: int, block: int, errors: list[Diagnostic]) -> Fields:
-        if region < max(MIN_BAND_BYTES, block * 100):
-            needs = f"a hotband needs at least {MIN_BAND_BYTES} bytes and room for 100 transfers"
-            errors.append(Diagnostic(f"{needs}; this one has {region} bytes", self.where))
-            return {}
-        read, write = (hotband(region, block, writes=writes) for writes in (False, True))
-        return {"distribution": PerKind[Preference](read=read, write=write, trim=Uniform())}
+def _distribution(
+    placement: Placement, hitarea: int, region: int, block: int, errors: list[Diagnostic], *, wraps: bool
+) -> Fields:
+    """Distribution of a hotband or a hit area."""
+    workload = placement.workload
+    hits = bool(workload.read_hits or workload.write_hits) and workload.seek.percent > 0
+    if hits and (wraps or workload.hotband):
+        text = "rhpct= and whpct= are not supported yet with this range or hotband"
+        errors.append(Diagnostic(text, _where(placement)))
+    if workload.hotband and not wraps:
+        return _hot_zones(_where(placement), region, block, errors)
+    return _hit_zones(placement, hitarea, region, block, errors) if hits and not wraps else {}
 
-    def _stream(self, offset: int, region: int, block: int) -> Fields:
-        length = _align_down(region // self.streams, block)
-        end = offset + (self.stream + 1) * length
-        return {"offset": offset + self.stream * length, "file_bytes": (end, end)}
+
+def _hit_zones(placement: Placement, hitarea: int, region: int, block: int, errors: list[Diagnostic]) -> Fields:
+    area = _align_down(hitarea, block)
+    if area < 4 * block or region - area < 4 * block:
+        text = (
+            f"the hit area ({hitarea} bytes) and the rest of the region ({region - hitarea} bytes) must "
+            "each hold at least four transfers"
+        )
+        errors.append(Diagnostic(text, _where(placement), "use a smaller hitarea= or a larger size="))
+        return {}
+
+    def zones(percent: Decimal) -> Preference:
+        shares = (ZoneShare(access_percent=float(percent), size=area),)
+        return ZonesSaid(zones=(*shares, ZoneShare(access_percent=float(100 - percent), size=region - area)))
+
+    read, write = zones(placement.workload.read_hits), zones(placement.workload.write_hits)
+    return {"distribution": PerKind[Preference](read=read, write=write, trim=Uniform())}
+
+
+def _hot_zones(where: Where, region: int, block: int, errors: list[Diagnostic]) -> Fields:
+    if region < max(MIN_BAND_BYTES, block * 100):
+        needs = f"a hotband needs at least {MIN_BAND_BYTES} bytes and room for 100 transfers"
+        errors.append(Diagnostic(f"{needs}; this one has {region} bytes", where))
+        return {}
+    read, write = (hotband(region, block, writes=writes) for writes in (False, True))
+    return {"distribution": PerKind[Preference](read=read, write=write, trim=Uniform())}
+
+
+def _stream(placement: Placement, offset: int, region: int, block: int) -> Fields:
+    length = _align_down(region // placement.streams, block)
+    end = offset + (placement.stream + 1) * length
+    return {"offset": offset + placement.stream * length, "file_bytes": (end, end)}
 
 
 def _region(start: int, end: int) -> Fields:

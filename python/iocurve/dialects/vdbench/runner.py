@@ -16,7 +16,7 @@ from typing import TextIO
 import msgspec
 
 from iocurve.dialects.vdbench.output.directory import OutputDirectory, choose
-from iocurve.dialects.vdbench.output.reports import Kind, Reports
+from iocurve.dialects.vdbench.output.reports import TEXTS, Kind, Reports
 from iocurve.dialects.vdbench.output.table import OutputTable, Row, average, clock, ms, row, rows
 from iocurve.dialects.vdbench.parameter_file import ParameterFile
 from iocurve.dialects.vdbench.planned import Planned, Share, starting
@@ -307,7 +307,7 @@ class _Done(msgspec.Struct, frozen=True):
             found.update(work)
             writes = "WRITE_OPENS" if work["write"] or work["create"] else "READ_OPENS"
             found[writes] += work["open"] + work["create"]
-        for kind, (name, text) in _STATISTICS.items():
+        for kind, (name, text) in TEXTS["statistics"].items():
             if found[kind]:
                 yield name, text, found[kind]
 
@@ -378,21 +378,6 @@ def _intervals(group: Group, interval_ns: int) -> int:
     return -(-max(worker.ramp_ns + (worker.end.runtime_ns or 0) for worker in group.workers) // interval_ns)
 
 
-_STATISTICS = {
-    "create": ("FILE_CREATES", "Files created:"),
-    "mkdir": ("DIRECTORY_CREATES", "Directories created:"),
-    "delete": ("FILE_DELETES", "Files deleted:"),
-    "rmdir": ("DIRECTORY_DELETES", "Directories deleted:"),
-    "READ_OPENS": ("READ_OPENS", "Files opened for read activity:"),
-    "WRITE_OPENS": ("WRITE_OPENS", "Files opened for write activity:"),
-    "getattr": ("GET_ATTR", "Getattr requests:"),
-    "setattr": ("SET_ATTR", "Setattr requests:"),
-    "access": ("ACCESS", "Access requests:"),
-    "close": ("FILE_CLOSES", "Close requests:"),
-}
-"""vdbench's name and text of what it counts, by kind of operation."""
-
-
 def _anchor_lines(planned: Planned) -> Iterator[str]:
     for tree in {tree.anchor: tree for tree in planned.trees}.values():
         parts = (tree.total_bytes, tree.working_set_bytes)
@@ -453,6 +438,6 @@ def _parameter_lines(file: ParameterFile) -> Iterator[str]:
 
 def _scan_lines(file: ParameterFile) -> Iterator[str]:
     for statement in file.text.statements:
-        for parameter in statement.parameters:
+        for parameter in statement:
             yield f"keyw: {parameter.keyword}={','.join(parameter.values)}"
             yield from (f"parm: {value}" for value in parameter.values)

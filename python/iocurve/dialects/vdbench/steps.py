@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 from msgspec.structs import replace
 
-from iocurve.dialects.base import Measured, Step, TimedJob
+from iocurve.dialects.base import Measured, Step
 from iocurve.dialects.vdbench.output.table import Row, average, ms, rows
 from iocurve.dialects.vdbench.parameter_file import ParameterFile
 from iocurve.dialects.vdbench.planned import Planned
@@ -23,6 +23,7 @@ from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import RunError
 from iocurve.foundation.units import counted
+from iocurve.job.model import Job
 
 RECOVERY = "journal_recovery"
 
@@ -156,8 +157,8 @@ class _FileSteps(msgspec.Struct, frozen=True):
         rate, shares = curve.rate(measured, self.run.curve_percent), curve.shares(measured)
         return self._kept(self.file.planned(self.run, rate, shares, used))
 
-    def _job(self, used: frozenset[str]) -> TimedJob:
-        return TimedJob(self.file.resolve(self.run, formatted=used).built.job, self.run.timing.interval_ns)
+    def _job(self, used: frozenset[str]) -> Job:
+        return self.file.resolve(self.run, formatted=used).built.job
 
     def _goes_on(self, outcome: Outcome) -> bool:
         """Raises ``RunError`` where a curve has no maximum, and where data could not be read or written."""

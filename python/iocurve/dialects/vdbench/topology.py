@@ -9,9 +9,9 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
+from iocurve.dialects.base import PathMapping
 from iocurve.dialects.vdbench.read import values
 from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
-from iocurve.dialects.vdbench.read.options import Mapping
 from iocurve.dialects.vdbench.read.values import Band
 from iocurve.foundation.errors import Diagnostic, Where
 from iocurve.foundation.units import counted
@@ -63,16 +63,16 @@ class TopologyMaker(msgspec.Struct, kw_only=True):
     """Reads the hosts and SDs of a parameter file, and applies --map-host, --map-lun and --size."""
 
     definitions: Definitions
-    host_maps: Sequence[Mapping]
-    lun_maps: Sequence[Mapping]
+    host_maps: Sequence[PathMapping]
+    lun_maps: Sequence[PathMapping]
     is_directory: Callable[[str], bool]
     size: int | None = None
     on_cluster: bool = False
     _hosts: dict[str, str] = msgspec.field(default_factory=dict)
-    _used: set[Mapping] = msgspec.field(default_factory=set)
+    _used: set[PathMapping] = msgspec.field(default_factory=set)
     _errors: list[Diagnostic] = msgspec.field(default_factory=list)
     _storage: dict[str, Storage] = msgspec.field(default_factory=dict)
-    _by_pattern: dict[Mapping, dict[str, list[tuple[str, str]]]] = msgspec.field(default_factory=dict)
+    _by_pattern: dict[PathMapping, dict[str, list[tuple[str, str]]]] = msgspec.field(default_factory=dict)
     """SDs and hosts by LUN, for patterns that map to one path."""
 
     @property

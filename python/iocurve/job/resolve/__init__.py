@@ -54,7 +54,6 @@ class ReportGroup(msgspec.Struct, frozen=True):
     """Index of the group's first section, whose settings describe the group."""
     number: int
     """fio's groupid, which counts barriers and new groups."""
-    workers: int
 
 
 class Resolution(msgspec.Struct, frozen=True):
@@ -82,15 +81,15 @@ def read_only_errors(job: Job) -> list[Diagnostic]:
     return diagnostics.errors
 
 
-def plan_here(job: Job, interval_ns: int, machine: Machine | None = None) -> planned.Plan:
+def plan_here(job: Job, interval_ns: int | None, machine: Machine | None = None) -> planned.Plan:
     """The plan of a job from the current directory; ``machine`` defaults to this one.
 
     Raises ``PlanError``, also for obstacles.
     """
-    resolution = resolve(job, machine or ThisMachine(), Path.cwd())
+    resolution = resolve(job.replace(interval_ns=interval_ns), machine or ThisMachine(), Path.cwd())
     if resolution.obstacles:
         raise PlanError(resolution.obstacles)
-    return resolution.plan.replace(interval_ns=interval_ns)
+    return resolution.plan
 
 
 @dataclass
@@ -131,7 +130,7 @@ class _Resolver:
         ]
         # Samples of a steady state are whole intervals.
         checks_ns = [section.ending.steady_state.check_ns for section in sections if section.ending.steady_state]
-        interval_ns = math.gcd(SECOND_NS, *checks_ns)
+        interval_ns = self.job.interval_ns or math.gcd(SECOND_NS, *checks_ns)
         plan = planned.Plan(name=self.job.name, interval_ns=interval_ns, groups=_start_groups(sections, numbered))
         return Resolution(
             plan=plan,
@@ -315,9 +314,8 @@ def _report_groups(sections: Sequence[Section]) -> tuple[list[ReportGroup], Iter
                 number += 1
             joins = section.report.report_as_group and groups and groups[-1].number == number
             if groups and (joins or section.report.report_as_one):
-                last = groups[-1]
-                groups[-1] = ReportGroup(last.section, number, last.workers + 1)
+                groups[-1] = ReportGroup(groups[-1].section, number)
             else:
-                groups.append(ReportGroup(index, number, 1))
+                groups.append(ReportGroup(index, number))
             numbers.append(len(groups) - 1)
     return groups, iter(numbers)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from iocurve.dialects.base import printable
-from iocurve.dialects.diskspd.read.distribution import OffsetZone
 from iocurve.dialects.diskspd.read.profile import TEMPLATE_PREFIX, Profile, TargetParameters, TimeSpan
+from iocurve.dialects.diskspd.read.values import OffsetZone
 
 _UNITS = ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB"))
 _PRIORITIES = {1: "very low", 2: "low", 3: "normal"}
@@ -174,9 +174,7 @@ def _threads(span: TimeSpan, target: TargetParameters) -> Iterator[str]:
 
 def _distribution(target: TargetParameters) -> Iterator[str]:
     if target.distribution == "Absolute":
-        yield from distribution_lines(
-            [OffsetZone(span.io_percent, span.start, span.length) for span in target.spans], "\t"
-        )
+        yield from distribution_lines(target.spans, "\t")
         return
     for span in target.spans:
         part = f"[{span.start:2}% - {span.start + span.length:3}%)"

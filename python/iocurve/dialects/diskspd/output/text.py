@@ -7,8 +7,8 @@ from datetime import datetime
 
 from iocurve.dialects.diskspd.output.profile_text import distribution_lines, profile_text, size_text
 from iocurve.dialects.diskspd.output.span_stats import BOTH, READS, WRITES, SpanStats, iops_deviation
-from iocurve.dialects.diskspd.read.distribution import OffsetZone
 from iocurve.dialects.diskspd.read.profile import Profile, TimeSpan
+from iocurve.dialects.diskspd.read.values import OffsetZone
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.foundation.units import MIB, MILLISECOND_NS
 from iocurve.job.resolve.checks import consecutive

@@ -7,21 +7,7 @@ from fractions import Fraction
 import msgspec
 
 from iocurve.dialects.diskspd.read.profile import TargetParameters
-from iocurve.dialects.diskspd.read.values import Span
-
-
-class OffsetZone(msgspec.Struct):
-    """A zone of the region, and its share of the operations. The shares of all zones need not add up to 100."""
-
-    io_percent: int
-    start: int
-    length: int
-    """0 if the zone is one block at the end of the zone before it."""
-
-    @property
-    def end(self) -> int:
-        """Offset of the first byte after the zone."""
-        return self.start + self.length
+from iocurve.dialects.diskspd.read.values import OffsetZone
 
 
 def zones_of(target: TargetParameters, region_bytes: int) -> list[OffsetZone]:
@@ -72,7 +58,7 @@ class _Percentages(msgspec.Struct):
     carry: int = 0
     """Operations of parts without a possible offset, in percent; the next zone takes them."""
 
-    def of(self, spans: tuple[Span, ...]) -> list[OffsetZone]:
+    def of(self, spans: tuple[OffsetZone, ...]) -> list[OffsetZone]:
         for span in spans:
             start, end = self._bounds(span)
             if span.io_percent and end < start:
@@ -110,7 +96,7 @@ class _Percentages(msgspec.Struct):
         self.zones.append(OffsetZone(io_percent + self.carry, start, end - start))
         self.carry = 0
 
-    def _bounds(self, span: Span) -> tuple[int, int]:
+    def _bounds(self, span: OffsetZone) -> tuple[int, int]:
         start = span.start * self.whole // 100
         is_last = span.start + span.length == 100
         end = self.whole if is_last else start + span.length * self.whole // 100

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from iocurve.dialects.diskspd.read import values
-from iocurve.dialects.diskspd.read.profile import CacheMode, Profile, TargetParameters, TimeSpan, flags
+from iocurve.dialects.diskspd.read.profile import CacheMode, Part, Profile, TargetParameters, TimeSpan, flags
 from iocurve.dialects.diskspd.read.values import Given, Reader
 
 
@@ -28,7 +28,7 @@ class ProfileDraft(Given):
         """True if a flag has set the cache mode."""
         return "cache" in self.target.positions
 
-    def set(self, of: Profile | TimeSpan | TargetParameters, name: str, value: object) -> None:
+    def set(self, of: Part, name: str, value: object) -> None:
         """Sets a field, and its position."""
         setattr(of, name, value)
         if self.where is not None:
@@ -42,7 +42,7 @@ WITH_PROFILE = frozenset(":CdRvWXz")
 """Flags that may be given together with -X, and override the profile."""
 
 
-def _sets(kind: type[Profile | TimeSpan | TargetParameters], name: str, read: Reader) -> Effect:
+def _sets(kind: type[Part], name: str, read: Reader) -> Effect:
     """The effect of a flag that sets one field."""
     part = {Profile: "profile", TimeSpan: "span", TargetParameters: "target"}[kind]
     return lambda draft: draft.set(getattr(draft, part), name, read(draft))

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from iocurve.dialects.base import CLIENTS_MAX, DASHES, ClusterRequest, printable, typed
+from iocurve.dialects.base import CLIENTS_MAX, DASHES, ClusterRequest, PathMapping, printable, typed
 from iocurve.dialects.diskspd.read.options import OPTIONS, WITH_PROFILE, ProfileDraft
 from iocurve.dialects.diskspd.read.profile import Profile, TargetParameters, TimeSpan
 from iocurve.dialects.diskspd.read.profile_xml import read_profile
@@ -31,42 +31,6 @@ _NEVER_BARE = tuple("bBcFfgiIjotTw")
 """Flags that need a value."""
 
 
-_EXAMPLE = r"--map-target 'H:\*=/data'"
-
-
-class TargetMapping(msgspec.Struct, frozen=True):
-    """Replaces the path ``origin``, a directory above a path, or every path that the pattern ``origin`` matches."""
-
-    origin: str
-    goal: str
-    where: Where
-
-    @classmethod
-    def of(cls, text: str, where: Where) -> TargetMapping:
-        """Reads ``FROM=TO``. Raises ``ValueError``."""
-        origin, _, goal = text.partition("=")
-        if not origin or not goal:
-            raise ValueError(f"--map-target takes FROM=TO, such as {_EXAMPLE}")
-        return cls(origin, goal, where)
-
-    def mapped(self, path: str) -> str | None:
-        """The path on Linux; None if the mapping does not match. As on Windows, case does not matter."""
-        origin, name = _comparable(self.origin), _comparable(path)
-        prefix = origin.rstrip("*")
-        if not re.search(r"[*?]", prefix) and (origin.endswith("*") or name.startswith(prefix.rstrip("/") + "/")):
-            return self._below(path[len(prefix) :]) if name.startswith(prefix) and name != prefix else None
-        if name == origin or (re.search(r"[*?]", origin) and fnmatchcase(name, origin.replace("[", "[[]"))):
-            # Below a directory with a pattern ("?:\\*"), each path keeps what the last * stands for.
-            ahead = prefix.count("/")
-            if origin.endswith("/*") and "*" not in prefix:
-                return self._below("/".join(path.replace("\\", "/").split("/")[ahead:]))
-            return self.goal
-        return None
-
-    def _below(self, rest: str) -> str:
-        return "/".join((self.goal.rstrip("/"), rest.replace("\\", "/").lstrip("/")))
-
-
 class ParsedFlags(Findings, kw_only=True):
     """A command line that was read."""
 
@@ -77,7 +41,7 @@ class ParsedFlags(Findings, kw_only=True):
     """Values of --disk (iocurve's own)."""
     cluster: ClusterRequest | None = None
     """--clients and --on (iocurve's own)."""
-    mappings: list[TargetMapping] = msgspec.field(default_factory=list)
+    mappings: list[PathMapping] = msgspec.field(default_factory=list)
     """Values of --map-target (iocurve's own)."""
 
 
@@ -135,7 +99,7 @@ def parse(arguments: Sequence[str], directory: Path, fresh_seed: Callable[[], in
 
 
 def _map_targets(parsed: ParsedFlags) -> None:
-    used: set[TargetMapping] = set()
+    used: set[PathMapping] = set()
     for span in parsed.profile.time_spans:
         for target in span.targets:
             target.path = _mapped(target.path, parsed.mappings, used)
@@ -148,14 +112,36 @@ def _map_targets(parsed: ParsedFlags) -> None:
     ]
 
 
-def _mapped(path: str, mappings: list[TargetMapping], used: set[TargetMapping]) -> str:
+def _mapped(path: str, mappings: list[PathMapping], used: set[PathMapping]) -> str:
     """The path by the first mapping that matches it, which is added to ``used``; else the path itself."""
     for mapping in mappings:
-        goal = mapping.mapped(path)
+        goal = _by_mapping(mapping, path)
         if goal is not None:
             used.add(mapping)
             return goal
     return path
+
+
+def _by_mapping(mapping: PathMapping, path: str) -> str | None:
+    """The path on Linux; None if the mapping does not match. As on Windows, case does not matter.
+
+    A mapping replaces its path, a directory above it, or every path that its pattern matches.
+    """
+    origin, name = _comparable(mapping.origin), _comparable(path)
+    prefix = origin.rstrip("*")
+    if not re.search(r"[*?]", prefix) and (origin.endswith("*") or name.startswith(prefix.rstrip("/") + "/")):
+        return _below(mapping.goal, path[len(prefix) :]) if name.startswith(prefix) and name != prefix else None
+    if name == origin or (re.search(r"[*?]", origin) and fnmatchcase(name, origin.replace("[", "[[]"))):
+        # Below a directory with a pattern ("?:\\*"), each path keeps what the last * stands for.
+        ahead = prefix.count("/")
+        if origin.endswith("/*") and "*" not in prefix:
+            return _below(mapping.goal, "/".join(path.replace("\\", "/").split("/")[ahead:]))
+        return mapping.goal
+    return None
+
+
+def _below(goal: str, rest: str) -> str:
+    return "/".join((goal.rstrip("/"), rest.replace("\\", "/").lstrip("/")))
 
 
 def _comparable(path: str) -> str:
@@ -174,8 +160,10 @@ def _without_own_options(words: Sequence[_Argument], parsed: ParsedFlags) -> lis
             try:
                 if name == "--disk":
                     parsed.disks.append(DiskMount.of(value, word.where))
+                elif mapping := PathMapping.of(value, word.where):
+                    parsed.mappings.append(mapping)
                 else:
-                    parsed.mappings.append(TargetMapping.of(value, word.where))
+                    raise ValueError(r"--map-target takes FROM=TO, such as --map-target 'H:\*=/data'")
             except ValueError as error:
                 parsed.errors.append(Diagnostic(str(error), word.where))
         elif name in ("--clients", "--on"):

@@ -31,7 +31,7 @@ class Element:
     """The XML element of a field."""
 
     name: str
-    read: Convert
+    read: Convert[object]
     only_if_set: bool
     """True if DiskSpd omits the element where the value is 0 or false."""
     in_group: bool
@@ -50,7 +50,7 @@ T = TypeVar("T")
 def field(
     default: T,
     element: str | None = None,
-    read: Convert | None = None,
+    read: Convert[object] | None = None,
     flag: Flag | None = None,
     *,
     only_if_set: bool = False,
@@ -63,13 +63,13 @@ def field(
     return made
 
 
-def elements(kind: type[Profile | TimeSpan | TargetParameters]) -> dict[str, Element]:
+def elements(kind: type[Part]) -> dict[str, Element]:
     """The elements of a class by the names of its fields, in the order in which they are written."""
     found = {each.name: each.metadata.get("element") for each in dataclasses.fields(kind)}
     return {name: element for name, element in found.items() if element}
 
 
-def flags() -> Iterator[tuple[type[Profile | TimeSpan | TargetParameters], str, str, values.Reader]]:
+def flags() -> Iterator[tuple[type[Part], str, str, values.Reader]]:
     """The flags that set one field: its class and its name, the letter, and the reader of the value."""
     for kind in (Profile, TimeSpan, TargetParameters):
         for each in dataclasses.fields(kind):
@@ -125,7 +125,7 @@ class TargetParameters(Positioned):
     interlocked: bool = field(False, "InterlockedSequential", in_group=True)
     random_percent: int = field(0, "RandomRatio", whole(99, 1), in_group=True)
     distribution: values.DistributionKind = "Percent"
-    spans: tuple[values.Span, ...] = ()
+    spans: tuple[values.OffsetZone, ...] = ()
     thread_stride_bytes: int = field(0, "ThreadStride", _U64, flag=("T", values.sizes("needs a distance above 0", 1)))
     end_bytes: int = field(0, "MaxFileSize", _U64)
     """End of the region; 0: the target's size."""
@@ -154,14 +154,14 @@ class TargetParameters(Positioned):
         """True if -g limits the throughput."""
         return bool(self.bytes_per_ms or self.iops)
 
-    def set_spans(self, kind: values.DistributionKind, spans: list[values.Span]) -> None:
+    def set_spans(self, kind: values.DistributionKind, spans: list[values.OffsetZone]) -> None:
         """Sets the distribution. Operations that the spans leave over go to the rest of the target."""
         used, last = sum(span.io_percent for span in spans), spans[-1]
         self.distribution, self.spans = kind, tuple(spans)
         if used < 100:
             start = last.start + last.length
             length = 100 - start if kind == "Percent" and start < 100 else 0
-            self.spans += (values.Span(100 - used, start, length),)
+            self.spans += (values.OffsetZone(100 - used, start, length),)
 
 
 @dataclass
@@ -213,3 +213,7 @@ class Profile(Positioned):
     """Kernel events to trace, by their XML names."""
     time_spans: list[TimeSpan] = dataclasses.field(default_factory=list)
     command_line: str = dataclasses.field(default="", compare=False)
+
+
+Part = Profile | TimeSpan | TargetParameters
+"""The parts of a profile that have fields with elements and flags."""

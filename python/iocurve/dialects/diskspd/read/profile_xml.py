@@ -8,16 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from iocurve.dialects.diskspd.read import xml_text
 from iocurve.dialects.diskspd.read.options import ETW_EVENTS
-from iocurve.dialects.diskspd.read.profile import TEMPLATE_PREFIX, Profile, TargetParameters, TimeSpan, elements
+from iocurve.dialects.diskspd.read.profile import TEMPLATE_PREFIX, Part, Profile, TargetParameters, TimeSpan, elements
 from iocurve.dialects.diskspd.read.rules import Findings
-from iocurve.dialects.diskspd.read.values import U32_MAX, U64_MAX, Span
+from iocurve.dialects.diskspd.read.values import U32_MAX, U64_MAX, OffsetZone
 from iocurve.dialects.diskspd.read.xml_text import Convert, Node, XmlLines, boolean, number, whole, word
 from iocurve.foundation.errors import DialectError, nearest
 
+T = TypeVar("T")
 _TEMPLATE = re.compile(r"[1-9]\d{0,8}", re.ASCII)
 
 
@@ -71,7 +72,7 @@ class _ProfileReader:
 
     # -- elements ------------------------------------------------------------------------------------------------------
 
-    def fields(self, node: Node, to: Any, needed: Sequence[str]) -> None:
+    def fields(self, node: Node, to: Part, needed: Sequence[str]) -> None:
         single = {element.name: (name, element.read) for name, element in elements(type(to)).items()}
         others = _READ[type(to)]
         self.check_children(node, single.keys() | others, needed)
@@ -83,14 +84,14 @@ class _ProfileReader:
                 to.positions[name] = found.where
                 read(self, found, to)
 
-    def set(self, to: Any, name: str, convert: Convert, node: Node) -> None:
+    def set(self, to: Part, name: str, convert: Convert[object], node: Node) -> None:
         """Sets a field to the value of an element."""
         value = self.convert(convert, node)
         if value is not None:
             setattr(to, name, value)
             to.positions[name] = node.where
 
-    def convert(self, convert: Convert, node: Node) -> Any:
+    def convert(self, convert: Convert[T], node: Node) -> T | None:
         """Returns the value of an element, or adds an error and returns None."""
         for child in node.children:
             self.unknown(child, ())
@@ -262,12 +263,12 @@ def _read_distribution(reader: _ProfileReader, node: Node, target: TargetParamet
         reader.error(node, "<Distribution> takes exactly one element, <Percent> or <Absolute>")
         return
     is_percent = kinds[0].name == "Percent"
-    spans: list[Span] = []
+    spans: list[OffsetZone] = []
     start = 0
     for child in reader.repeated(kinds[0], "Range"):
         try:
             length = number(child.text, 100, 1) if is_percent else number(child.text, U64_MAX)
-            spans.append(Span(number(child.attributes.get("IO", ""), 100), start, length))
+            spans.append(OffsetZone(number(child.attributes.get("IO", ""), 100), start, length))
             start += length
         except ValueError as error:
             reader.error(child, str(error))
@@ -367,7 +368,7 @@ def add_profile(xml: XmlLines, profile: Profile) -> None:
         _write_fields(xml, profile)
 
 
-def _write_fields(xml: XmlLines, of: Profile | TimeSpan | TargetParameters) -> None:
+def _write_fields(xml: XmlLines, of: Part) -> None:
     single = elements(type(of))
     for name, value in vars(of).items():
         if name in _WRITE:

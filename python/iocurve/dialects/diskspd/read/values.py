@@ -24,14 +24,19 @@ _DIGITS = re.compile(r"\d+", re.ASCII)
 _INTEGER = re.compile(r"[ \t\n\v\f\r]*([+-]?\d+)", re.ASCII)
 
 
-class Span(msgspec.Struct, frozen=True):
-    """A part of a distribution: a share of the operations, and the part of the target they access."""
+class OffsetZone(msgspec.Struct):
+    """A zone of a target, and its share of the operations. The shares of all zones need not add up to 100."""
 
     io_percent: int
     start: int
-    """Start in percent or bytes of the target, like ``length``. Parts follow each other without a gap."""
+    """In bytes, or in percent of the target where it is written so; likewise ``length``."""
     length: int
-    """In an absolute distribution 0 means up to the end of the target."""
+    """0 as it is written means up to the end; of an effective distribution, one block at the end of the zone before."""
+
+    @property
+    def end(self) -> int:
+        """Offset of the first byte after the zone."""
+        return self.start + self.length
 
 
 class Given(msgspec.Struct):
@@ -201,12 +206,12 @@ def affinity(text: str) -> tuple[tuple[int, int], ...]:
     return tuple(pairs)
 
 
-def distribution(text: str, block_bytes: int) -> tuple[DistributionKind, list[Span]]:
+def distribution(text: str, block_bytes: int) -> tuple[DistributionKind, list[OffsetZone]]:
     """Reads ``pct90/10:0/10`` or ``abs90/10G:5/20G``: percent of the operations / percent or bytes of the target."""
     kind: DistributionKind = "Percent" if text.startswith("pct") else "Absolute"
     if not text.startswith(("pct", "abs")):
         raise ValueError(f"'{text}' is not a distribution: write -rdpct90/10:5/20 or -rdabs90/10G:5/20G")
-    spans: list[Span] = []
+    spans: list[OffsetZone] = []
     start = 0
     for pair in text[3:].split(":"):
         percent, slash, part = pair.partition("/")
@@ -215,7 +220,7 @@ def distribution(text: str, block_bytes: int) -> tuple[DistributionKind, list[Sp
                 f"'{pair}' must be a percentage of the operations (0 to 100), '/' and a part of the target"
             )
         length = _part(part, kind, block_bytes)
-        spans.append(Span(int(percent), start, length))
+        spans.append(OffsetZone(int(percent), start, length))
         start += length
     return kind, spans
 

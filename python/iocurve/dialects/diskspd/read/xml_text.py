@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
@@ -33,7 +34,8 @@ class Node(msgspec.Struct):
         return next((node for node in self.children if node.name == name), None)
 
 
-Convert = Callable[[Node, list[PlanNote]], object]
+T = TypeVar("T")
+Convert = Callable[[Node, list[PlanNote]], T]
 """Reads the value of an element, and may add a note. Raises ``ValueError`` with the message for the user."""
 
 
@@ -42,7 +44,7 @@ def text(node: Node, _notes: list[PlanNote]) -> str:
     return node.text
 
 
-def whole(largest: int, smallest: int = 0) -> Convert:
+def whole(largest: int, smallest: int = 0) -> Convert[int]:
     """A whole number."""
     return lambda node, _notes: number(node.text, largest, smallest)
 
@@ -68,7 +70,7 @@ def boolean(node: Node, notes: list[PlanNote]) -> bool:
     return word == "true"
 
 
-def word(*words: str) -> Convert:
+def word(*words: str) -> Convert[str]:
     """One of some words."""
 
     def convert(node: Node, _notes: list[PlanNote]) -> str:

@@ -353,7 +353,7 @@ def all_clients(prepared: FioCommand, result: Result) -> tuple[FioCommand, Resul
     """One reported job of all hosts and jobs."""
     (point,) = result.points
     first = replace(prepared.sections[0], name=ALL_CLIENTS, description=None)
-    group = replace(prepared.report_groups[0], section=0, number=0, workers=len(point.outcome.workers))
+    group = replace(prepared.report_groups[0], section=0, number=0)
     together = replace(prepared, sections=(first, *prepared.sections[1:]), report_groups=(group,))
     workers = [(worker, changed.replace(report_group=0)) for worker, changed in _workers(prepared, point)]
     return together, _with_workers(result, point, workers)

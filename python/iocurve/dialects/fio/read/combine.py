@@ -407,19 +407,11 @@ def _steady_state(draft: Draft) -> None:
         text = "steadystate_duration has one sample, which is always steady; choose at least two check intervals"
         draft.error("steadystate_duration", text)
         return
-    steady_state = planned.SteadyState(
-        figure=asked.figure,
-        criterion=asked.kind,
-        limit=asked.limit,
-        limit_is_percent=asked.is_percent,
-        duration_ns=duration,
-        ramp_ns=deferred.steadystate_ramp_time,
-        check_ns=check,
-    )
+    steady_state = asked.replace(duration_ns=duration, ramp_ns=deferred.steadystate_ramp_time, check_ns=check)
     draft.put(Ending, steady_state=steady_state)
     word = {"iops": "iops", "bandwidth": "bw", "latency": "lat"}[asked.figure]
-    word += "_slope" if asked.kind == "slope" else ""
-    draft.reporting.steady_state = f"{word}:{asked.limit:f}{'%' if asked.is_percent else ''}"
+    word += "_slope" if asked.criterion == "slope" else ""
+    draft.reporting.steady_state = f"{word}:{asked.limit:f}{'%' if asked.limit_is_percent else ''}"
     draft.reporting.steady_state_duration_s = duration // SECOND_NS
 
 

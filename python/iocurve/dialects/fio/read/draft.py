@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from pathlib import Path
-from typing import Literal, NamedTuple, ParamSpec
+from typing import Literal, ParamSpec
 
 import msgspec
 from msgspec.structs import replace
 
 from iocurve.dialects.fio.read.values import Context
-from iocurve.engine.plan import Blocks, VerifyMethod
+from iocurve.engine.plan import Blocks, SteadyCriterion, SteadyFigure, SteadyState, VerifyMethod
 from iocurve.foundation.errors import Diagnostic, Where
 from iocurve.foundation.structs import Struct
 from iocurve.foundation.units import SECOND_NS
@@ -96,18 +96,22 @@ class Reporting(msgspec.Struct):
     steady_state_duration_s: int = 0
 
 
-class Criterion(NamedTuple):
-    """Value of steadystate."""
-
-    figure: Literal["iops", "bandwidth", "latency"]
-    kind: Literal["deviation", "slope"]
-    limit: float
-    is_percent: bool
+def steady_state(figure: SteadyFigure, criterion: SteadyCriterion, limit: float, *, is_percent: bool) -> SteadyState:
+    """The value of steadystate, whose times are those of other options."""
+    return SteadyState(
+        figure=figure,
+        criterion=criterion,
+        limit=limit,
+        limit_is_percent=is_percent,
+        duration_ns=0,
+        ramp_ns=0,
+        check_ns=SECOND_NS,
+    )
 
 
 _4_KIB = model.PerKind.same(4096)
 _NO_BLOCKS = model.PerKind[Blocks | None].same(None)
-_IOPS_SLOPE = Criterion("iops", "slope", 0.01, is_percent=True)
+_IOPS_SLOPE = steady_state("iops", "slope", 0.01, is_percent=True)
 
 
 class Deferred(msgspec.Struct):
@@ -134,7 +138,7 @@ class Deferred(msgspec.Struct):
     ignore_error: tuple[tuple[int, ...], ...] = ((), (), ())
     """Error numbers of reads, writes and verification."""
     exit_what: Literal["group", "stonewall", "all"] = "group"
-    steadystate: Criterion = _IOPS_SLOPE
+    steadystate: SteadyState = _IOPS_SLOPE
     steadystate_duration: int = 0
     steadystate_ramp_time: int = 0
     steadystate_check_interval: int = SECOND_NS

@@ -35,9 +35,25 @@ _LINE_BYTES = 4096
 """A longer line is read as several lines, as in fio."""
 
 
-class Trace(msgspec.Struct):
-    """A trace that was read."""
+def read(path: Path, options: Deferred) -> Trace:
+    """Reads a trace line by line, by the replay_… options. Raises ``ValueError`` if the file is not a trace."""
+    try:
+        with path.open("rb") as lines:
+            version = _VERSIONS.get(lines.readline(_LINE_BYTES).strip())
+            if version is None:
+                raise ValueError(f"'{path}' is not an iolog of fio version 2 or 3; other formats are not supported yet")
+            trace = Trace(version, options)
+            trace.read(lines)
+            return trace
+    except OSError as error:
+        raise ValueError(f"'{path}' cannot be read: {error.strerror}") from error
 
+
+class Trace(msgspec.Struct):
+    """A trace, read line by line."""
+
+    version: int
+    options: Deferred
     path: str = ""
     """Temporary file with the records."""
     records: int = 0
@@ -51,48 +67,27 @@ class Trace(msgspec.Struct):
     """Number of lines that could not be read."""
     first_skipped_line: int = 0
     """Line number of the first of them; 0 if there is none."""
+    _due_ns: int = 0
+    _last_us: int = 0
 
+    def read(self, lines: BinaryIO) -> None:
+        """Reads the lines below the first, and writes the records to a file that ends with this process."""
+        import tempfile
 
-def read(path: Path, options: Deferred) -> Trace:
-    """Reads a trace line by line, by the replay_… options. Raises ``ValueError`` if the file is not a trace."""
-    try:
-        with path.open("rb") as lines:
-            version = _VERSIONS.get(lines.readline(_LINE_BYTES).strip())
-            if version is None:
-                raise ValueError(f"'{path}' is not an iolog of fio version 2 or 3; other formats are not supported yet")
-            return _packed(lines, version, options)
-    except OSError as error:
-        raise ValueError(f"'{path}' cannot be read: {error.strerror}") from error
+        handle, self.path = tempfile.mkstemp(prefix="iocurve-replay-")
+        atexit.register(Path(self.path).unlink, missing_ok=True)
+        with os.fdopen(handle, "wb") as records:
+            for record in self._records(lines):
+                records.write(record)
+                self.records += 1
 
-
-def _packed(lines: BinaryIO, version: int, options: Deferred) -> Trace:
-    import tempfile
-
-    trace = Trace()
-    handle, trace.path = tempfile.mkstemp(prefix="iocurve-replay-")
-    atexit.register(Path(trace.path).unlink, missing_ok=True)
-    with os.fdopen(handle, "wb") as records:
-        reader = _TraceReader(version, options, trace)
-        for record in reader.records(lines):
-            records.write(record)
-            trace.records += 1
-    return trace
-
-
-class _TraceReader(msgspec.Struct):
-    version: int
-    options: Deferred
-    trace: Trace
-    due_ns: int = 0
-    last_us: int = 0
-
-    def records(self, lines: BinaryIO) -> Iterator[bytes]:
+    def _records(self, lines: BinaryIO) -> Iterator[bytes]:
         for number, line in enumerate(iter(lambda: lines.readline(_LINE_BYTES), b""), 2):
             try:
                 record = self._record(line.decode().split())
             except ValueError:
-                self.trace.skipped_lines += 1
-                self.trace.first_skipped_line = self.trace.first_skipped_line or number
+                self.skipped_lines += 1
+                self.first_skipped_line = self.first_skipped_line or number
                 continue
             if record is not None:
                 yield record
@@ -109,11 +104,11 @@ class _TraceReader(msgspec.Struct):
             raise ValueError(offset_text)
         if action == "wait" and self.version == 2:
             # The time counts from the start, not from the previous operation.
-            self.due_ns = max(self.due_ns, min(offset * 1_000_000, _DUE_LIMIT_NS))
+            self._due_ns = max(self._due_ns, min(offset * 1_000_000, _DUE_LIMIT_NS))
             return None
         if action not in _KINDS:
             raise ValueError(action)
-        file = self.trace.files.get(self.options.replay_redirect or name)
+        file = self.files.get(self.options.replay_redirect or name)
         if file is None:
             raise ValueError(name)
         if action in self.options.replay_skip:
@@ -128,27 +123,27 @@ class _TraceReader(msgspec.Struct):
             raise ValueError(kind)
         offset //= self.options.replay_scale
         offset -= offset % (self.options.replay_align or 1)
-        self.trace.blocks.setdefault(kind, Counter())[size] += 1
-        self.trace.end_bytes = max(self.trace.end_bytes, offset + size)
-        due_ns = 0 if self.options.replay_no_stall else self.due_ns
+        self.blocks.setdefault(kind, Counter())[size] += 1
+        self.end_bytes = max(self.end_bytes, offset + size)
+        due_ns = 0 if self.options.replay_no_stall else self._due_ns
         return _RECORD.pack(due_ns, offset, size, file, _NUMBERS[kind])
 
     def _file_action(self, name: str, action: str) -> None:
         name = self.options.replay_redirect or name
         if action == "add":
-            self.trace.files.setdefault(name, len(self.trace.files))
-        elif action not in ("open", "close") or name not in self.trace.files:
+            self.files.setdefault(name, len(self.files))
+        elif action not in ("open", "close") or name not in self.files:
             raise ValueError(action)
 
     def _delay_ns(self, at_us: int) -> int:
         """Delay after the previous line; 0 while the previous line has the time 0, as in fio."""
         if not 0 <= at_us < 2**63:
             raise ValueError(at_us)
-        last, self.last_us = self.last_us, at_us
+        last, self._last_us = self._last_us, at_us
         return (at_us - last) * 100_000 // self.options.replay_time_scale if 0 < last <= at_us else 0
 
     def _pause(self, delay_ns: int) -> None:
-        self.due_ns = min(self.due_ns + delay_ns, _DUE_LIMIT_NS)
+        self._due_ns = min(self._due_ns + delay_ns, _DUE_LIMIT_NS)
 
 
 _SIZES_MAX = 64

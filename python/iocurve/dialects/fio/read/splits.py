@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from iocurve.dialects.fio.read import values
-from iocurve.dialects.fio.read.draft import Criterion
+from iocurve.dialects.fio.read.draft import steady_state
 from iocurve.dialects.fio.read.values import Context
-from iocurve.engine.plan import Blocks, BlockShare, BlockSplit, FixedBlocks, Normal, Pareto, Uniform, Zipf
+from iocurve.engine.plan import (
+    Blocks,
+    BlockShare,
+    BlockSplit,
+    FixedBlocks,
+    Normal,
+    Pareto,
+    SteadyCriterion,
+    SteadyFigure,
+    SteadyState,
+    Uniform,
+    Zipf,
+)
 from iocurve.job.model import Amount, Percent, PerKind, Preference, ZoneShare, ZonesSaid
 
 T = TypeVar("T")
-_FIGURES: dict[str, Literal["iops", "bandwidth", "latency"]] = {"iops": "iops", "bw": "bandwidth", "lat": "latency"}
+_FIGURES: dict[str, SteadyFigure] = {"iops": "iops", "bw": "bandwidth", "lat": "latency"}
 _LARGEST_BLOCK = 2**32 - 1
 _ZIPF, _PARETO = 1.1, 0.2
 _NORMAL_PERCENT = 100 / 12
@@ -43,22 +55,25 @@ def distribution(text: str, context: Context) -> PerKind[Preference]:
     return PerKind[Preference].same(_preference(word, rest))
 
 
-def criterion(text: str, context: Context) -> Criterion:
-    """Reads ``iops_slope:0.3%``."""
+def criterion(text: str, context: Context) -> SteadyState:
+    """Reads ``iops_slope:0.3%``; the times are those of other options."""
     words = ("iops", "iops_slope", "bw", "bw_slope", "lat", "lat_slope")
     word, colon, limit = values.word(*words)(text, context).partition(":")
     if not colon:
         raise ValueError(f"{context.option}={text} has no limit; write {context.option}={word}:0.3%")
     name, _, slope = word.strip().partition("_")
     figure = _FIGURES[name]
-    kind: Literal["slope", "deviation"] = "slope" if slope else "deviation"
-    if limit.rstrip().endswith("%"):
-        return Criterion(figure, kind, _not_negative(values.decimal(limit.rstrip()[:-1]), context), is_percent=True)
-    if figure == "latency":
-        return Criterion(figure, kind, float(values.short_time_ns(limit.strip(), context)), is_percent=False)
-    if figure == "bandwidth":
-        return Criterion(figure, kind, float(values.size(limit.strip(), context)), is_percent=False)
-    return Criterion(figure, kind, _not_negative(values.decimal(limit), context), is_percent=False)
+    kind: SteadyCriterion = "slope" if slope else "deviation"
+    is_percent = limit.rstrip().endswith("%")
+    if is_percent:
+        value = _not_negative(values.decimal(limit.rstrip()[:-1]), context)
+    elif figure == "latency":
+        value = float(values.short_time_ns(limit.strip(), context))
+    elif figure == "bandwidth":
+        value = float(values.size(limit.strip(), context))
+    else:
+        value = _not_negative(values.decimal(limit), context)
+    return steady_state(figure, kind, value, is_percent=is_percent)
 
 
 def _not_negative(value: float, context: Context) -> float:

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 
-from iocurve.dialects.vdbench.output.reports import Kind, Report, Reports, run_links
-from iocurve.dialects.vdbench.output.table import INTRODUCTION, METADATA, MONTHS, OutputTable, Row, clock
+from iocurve.dialects.vdbench.output.reports import TEXTS, Kind, Report, Reports, run_links
+from iocurve.dialects.vdbench.output.table import METADATA, MONTHS, OutputTable, Row, clock
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.foundation.errors import TargetError
 from iocurve.foundation.units import MICROSECOND_NS
@@ -62,9 +62,9 @@ class OutputDirectory:
             raise TargetError(f"{path} cannot be created: {error.strerror}") from None
         self.write("summary", [f"Vdbench summary report, created {_created(now)} by iocurve", ""])
         self.write("summary", [*reports.links(), "", *self._links])
-        for name, title in _TITLES.items():
+        for name, title in TEXTS["reports"].items():
             self.write(name, [title, "", *(self._links if name in _BY_RUN else [])])
-        self.write("flatfile", [*INTRODUCTION, table.heading()])
+        self.write("flatfile", [*TEXTS["flatfile"]["introduction"], table.heading()])
         if table.target == "fsd":
             self.write("anchors", ["Anchor status report", "", *ANCHORS_HEADING, "", *self._links])
         for report in reports.all():
@@ -173,16 +173,6 @@ class OutputDirectory:
 _BY_RUN = ("totals", "histogram", "skew")
 _LINKED = ("summary", "anchors", *_BY_RUN)
 """Reports with links. Their other lines need no escaping."""
-_TITLES = {
-    "totals": "Run totals",
-    "histogram": "Total response time histogram.",
-    "skew": "Workload skew report",
-    "errorlog": "Error log. If nothing follows, there were no I/O errors.",
-    "logfile": "Log",
-    "status": "* Vdbench status: time, event, run and loops, separated by tabs",
-}
-
-
 ANCHORS_HEADING = (
     f"{'anchor':<40} {'files':>12} {'dirs':>10} {'bytes':>18} {'total size':>18} {'working set':>18}",
     "(n/a: all files of the anchor)",

@@ -2,44 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
+from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from iocurve.foundation.structs import read_bundled
+
 LINKS_MAX = 1000
 """Limit of the links of one kind in a report."""
-GENERAL = {
-    "logfile": "Link to logfile:",
-    "totals": "Run totals:",
-    "status": "Vdbench status:",
-    "parmfile": "Copy of input parameter files:",
-    "parmscan": "Copy of parameter scan detail:",
-    "errorlog": "Link to errorlog:",
-    "flatfile": "Link to flatfile:",
-}
-"""Labels of the links to the reports that every directory has."""
-ANCHORS = {"anchors": "Link to anchor status:"}
-"""Label of a link that only file systems have."""
-_OTHERS = {"histogram": "Link to response time histogram:", "skew": "Link to workload skew report:"}
 _ON_ONE_LINE = 8
 
 Kind = Literal["host", "slave", "sd", "wd", "fsd", "fwd"]
-_TITLES: Mapping[Kind, str] = {
-    "host": "Host summary report(s) for host={}",
-    "slave": "Slave summary report for slave={}",
-    "sd": "SD report for sd={}",
-    "wd": "Workload Report for wd={}",
-    "fsd": "FSD report for fsd={}",
-    "fwd": "Workload Report for fwd={}",
-}
-_HISTOGRAM_TITLES: Mapping[Kind, str] = {
-    "sd": "SD response time histogram.",
-    "wd": "wd={} response time histogram.",
-    "fsd": "FSD response time histogram.",
-    "fwd": "fwd={} response time histogram.",
-}
+TEXTS = read_bundled(Path(__file__).parent, "texts")
+"""Links, titles and other texts of the reports."""
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -53,12 +31,12 @@ class Report(msgspec.Struct, frozen=True):
     @property
     def title(self) -> str:
         """First line of the report."""
-        return _TITLES[self.kind].format(escape(self.name))
+        return str(TEXTS["titles"][self.kind]).format(escape(self.name))
 
     @property
     def histogram_title(self) -> str | None:
         """First line of the file with the response times; None if the report has no such file."""
-        title = _HISTOGRAM_TITLES.get(self.kind)
+        title: str | None = TEXTS["histograms"].get(self.kind)
         return title and title.format(escape(self.name))
 
     def links(self) -> list[str]:
@@ -85,7 +63,7 @@ class Reports:
         """``kinds`` are those of storage and workloads."""
         self._kinds = kinds
         self._by_name: dict[tuple[Kind, str], Report] = {}
-        self._taken = {"summary", *GENERAL, *ANCHORS, *_OTHERS}
+        self._taken = {"summary", *(file for links in TEXTS["links"].values() for file in links)}
         for host in hosts:
             self.find("host", host)
         for name in storage:
@@ -112,10 +90,11 @@ class Reports:
 
     def links(self) -> list[str]:
         """Links to all reports, for the summary."""
-        general = GENERAL | (ANCHORS if self._kinds[0] == "fsd" else {})
+        links = TEXTS["links"]
+        general = links["general"] | links.get(self._kinds[0], {})
         lines = [_labelled(label, link(file, file)) for file, label in general.items()]
         lines += ["", *_several("Link to HOST reports:", self._of("host"))]
-        lines += [_labelled(label, link(file, file)) for file, label in _OTHERS.items()]
+        lines += [_labelled(label, link(file, file)) for file, label in links["further"].items()]
         lines += _several(f"Link to {self._kinds[0].upper()} reports:", self._of(self._kinds[0]))
         workloads = self._of(self._kinds[1])
         if self._kinds[1] == "fwd":

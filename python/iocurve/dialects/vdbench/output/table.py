@@ -43,13 +43,6 @@ _FILE_NAMES = {"reqrate": "Reqrate", "compratio": "Compratio", "dedupratio": "De
 """Names that the flat file of file systems spells otherwise."""
 MAXIMUM, CURVE = 9_999_988, 9_999_977
 """reqrate of iorate=max and iorate=curve in vdbench 5.04.06."""
-INTRODUCTION = [
-    "*",
-    "* One line per reporting interval; the next line that is not a comment lists the columns.",
-    "* Times are in milliseconds, MB is 1024*1024 bytes, lunsize is in units of 1024*1024*1024 bytes.",
-    "* n/a: unknown, or different among the workloads of the run.",
-    "*",
-]
 Cell = float | str | None
 """A value of the flat file; None: n/a."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from iocurve.dialects.vdbench.read import keywords
-from iocurve.dialects.vdbench.read.lines import DEFINITIONS, Parameter, Statement, host_labels
+from iocurve.dialects.vdbench.read.lines import DEFINITIONS, Parameter, Statement, host_labels, kind_of
 from iocurve.foundation.errors import Diagnostic, Where
 from iocurve.job.model import PlanNote
 
@@ -84,24 +84,24 @@ class _DefinitionReader:
             if len(self._result.errors) >= ERRORS_MAX:
                 break
             self._note_order(statement)
-            if statement.kind == "general":
-                for parameter in statement.parameters:
+            if kind_of(statement) == "general":
+                for parameter in statement:
                     self._set(self._result.general, parameter)
             else:
                 self._define(statement)
         return self._result
 
     def _note_order(self, statement: Statement) -> None:
-        order = _ORDER[statement.kind]
-        if order < self._latest and ("order", statement.kind) not in self._noted:
-            self._noted.add(("order", statement.kind))
+        kind = kind_of(statement)
+        order = _ORDER[kind]
+        if order < self._latest and ("order", kind) not in self._noted:
+            self._noted.add(("order", kind))
             text = "vdbench itself requires the order General, HD, RG, SD, WD, RD (or FSD, FWD, RD)"
-            self._result.notes.append(PlanNote("order", text, statement.parameters[0].where, "warning"))
+            self._result.notes.append(PlanNote("order", text, statement[0].where, "warning"))
         self._latest = max(self._latest, order)
 
     def _define(self, statement: Statement) -> None:
-        head = statement.parameters[0]
-        kind = statement.kind
+        head, kind = statement[0], kind_of(statement)
         try:
             # host=(system,label) is the older form of hd=.
             name = head.values[1] if kind == "hd" and len(head.values) == 2 else head.text
@@ -122,7 +122,7 @@ class _DefinitionReader:
             self._result.by_kind[kind].append(made)
         if len(head.values) == 2:
             made.values["system"] = head.values[0]
-        for parameter in statement.parameters[1:]:
+        for parameter in statement[1:]:
             if len(self._result.errors) >= ERRORS_MAX:
                 break
             self._set(made, parameter)

@@ -54,18 +54,16 @@ class Parameter(msgspec.Struct, frozen=True):
         return self.values[0]
 
 
-class Statement(msgspec.Struct, frozen=True):
-    """A definition with its parameters, or general parameters."""
+Statement = Sequence[Parameter]
+"""A definition with its parameters, or general parameters."""
 
-    parameters: tuple[Parameter, ...]
 
-    @property
-    def kind(self) -> str:
-        """``sd``, ``rd``, …, or ``general`` if it is not a definition."""
-        word = self.parameters[0].keyword.lower()
-        if word == "host":
-            return "hd"
-        return word if word in DEFINITIONS else "general"
+def kind_of(statement: Statement) -> str:
+    """``sd``, ``rd``, …, or ``general`` if it is not a definition."""
+    word = statement[0].keyword.lower()
+    if word == "host":
+        return "hd"
+    return word if word in DEFINITIONS else "general"
 
 
 class ParsedText(msgspec.Struct):
@@ -181,10 +179,9 @@ class _ParameterReader:
         self._continues = False
         if not self._collected:
             return
-        statement = Statement(tuple(self._collected))
-        self._collected = []
+        statement, self._collected = self._collected, []
         self._text.statements.append(statement)
-        if statement.kind == "hd":
+        if kind_of(statement) == "hd":
             self._hosts += [name for name in host_labels(statement) if name not in self._hosts]
 
     def _substituted(self, line: str, where: Where) -> str:
@@ -226,11 +223,11 @@ class _ParameterReader:
 
 def host_labels(statement: Statement) -> list[str]:
     """Labels of an ``hd=``, one per client."""
-    head = statement.parameters[0]
+    head = statement[0]
     # host=(system,label) is the older form of hd=.
     values = head.values[1:] if len(head.values) == 2 else head.values
     labels = [name for name in values if name.lower() != "default"]
-    clients = next((found for found in statement.parameters if found.keyword.lower() == "clients"), None)
+    clients = next((found for found in statement if found.keyword.lower() == "clients"), None)
     number = clients.values[0] if clients else "1"
     if not number.isdecimal() or not 1 < int(number[:6]) <= 10_000:
         return labels

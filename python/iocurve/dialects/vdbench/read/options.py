@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from iocurve.dialects.base import DASHES, typographic_dash
+from iocurve.dialects.base import DASHES, PathMapping, typographic_dash
 from iocurve.dialects.vdbench.read import values
 from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, Where
 from iocurve.foundation.structs import read_bundled
@@ -100,14 +100,6 @@ _VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)\Z", re.DOTALL)
 FormatOverride = Literal["only", "yes", "no"]
 
 
-class Mapping(msgspec.Struct, frozen=True):
-    """``--map-host FROM=TO`` or ``--map-lun FROM=TO``."""
-
-    origin: str
-    goal: str
-    where: Where
-
-
 class Loop(msgspec.Struct, frozen=True):
     """Repetition of all runs."""
 
@@ -142,8 +134,8 @@ class Options(msgspec.Struct):
     validation: ValidationRequest = msgspec.field(default_factory=ValidationRequest)
     first_run: str | None = None
     """Name of the run definition to start with (-r)."""
-    host_maps: list[Mapping] = msgspec.field(default_factory=list)
-    lun_maps: list[Mapping] = msgspec.field(default_factory=list)
+    host_maps: list[PathMapping] = msgspec.field(default_factory=list)
+    lun_maps: list[PathMapping] = msgspec.field(default_factory=list)
     size: int | None = None
     """Size of every SD; overrides size=."""
     cluster: str | None = None
@@ -206,12 +198,12 @@ class _Parser:
         else:
             self._options.out = Path(value) if value else self._options.out
 
-    def _map(self, option: str, value: str, maps: list[Mapping]) -> None:
-        origin, _, goal = value.partition("=")
-        if not origin or not goal:
+    def _map(self, option: str, value: str, maps: list[PathMapping]) -> None:
+        mapping = PathMapping.of(value, Where(COMMAND_LINE, self._position, option=option))
+        if mapping:
+            maps.append(mapping)
+        else:
             self._error(f"{option} takes FROM=TO", f"such as {option} {_MAP_EXAMPLES[option]}")
-            return
-        maps.append(Mapping(origin, goal, Where(COMMAND_LINE, self._position, option=option)))
 
     def _short(self, word: str) -> None:
         letter, value = word[1], word[2:]

@@ -223,17 +223,16 @@ def _block(word: str) -> int:
     return value
 
 
-class Band(msgspec.Struct, frozen=True):
-    """``range=(40,60)`` in percent, or ``range=(1g,2g)`` in bytes."""
+Band = tuple[Decimal, Decimal]
+"""``range=(40,60)`` in percent, or ``range=(1g,2g)`` in bytes."""
 
-    low: Decimal
-    high: Decimal
 
-    def within(self, whole_bytes: int) -> tuple[int, int]:
-        """First byte and end. An end beyond ``whole_bytes`` wraps to the start."""
-        if self.high > 200:
-            return int(self.low), int(self.high)
-        return int(whole_bytes * self.low / 100), int(whole_bytes * self.high / 100)
+def band_bytes(band: Band, whole_bytes: int) -> tuple[int, int]:
+    """First byte and end. An end beyond ``whole_bytes`` wraps to the start."""
+    low, high = band
+    if high > 200:
+        return int(low), int(high)
+    return int(whole_bytes * low / 100), int(whole_bytes * high / 100)
 
 
 def band(parameter: Parameter) -> Band:
@@ -243,7 +242,7 @@ def band(parameter: Parameter) -> Band:
     low, high = map(quantity, parameter.values)
     if not 0 <= low < high or (high <= 200 and low > 100):
         raise ValueError(f"{parameter.keyword}=({low:f},{high:f}): the first must be at least 0 and below the second")
-    return Band(low, high)
+    return low, high
 
 
 def pair(parameter: Parameter) -> tuple[int, int]:
