@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -32,12 +33,13 @@ def prepared(command: Path) -> FioCommand:
 
 
 def document(result: FioCommand) -> str:
+    sizes = Counter(worker.report_group for group in result.plan.groups for worker in group.workers)
     content = {
         "plan": plan_document(result.plan),
         "notes": [f"{note.level}: {note.code}" for note in result.notes],
         "obstacles": [obstacle.text for obstacle in result.obstacles],
         "directories": list(result.directories),
-        "report_groups": [[group.section, group.number, group.workers] for group in result.report_groups],
+        "report_groups": [[group.section, group.number, sizes[at]] for at, group in enumerate(result.report_groups)],
     }
     return json.dumps(content, indent=1).replace(str(GOLDEN), "/data") + "\n"
 
