@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
 from iocurve.advice import facts
 from iocurve.advice.demand import Demand
 from iocurve.foundation.structs import Struct
 from iocurve.foundation.units import counted, format_bytes, format_latency, format_number
-from iocurve.model.links import LinkLimit, Quantity, client_links
+from iocurve.model.links import LinkLimit, Quantity, scope_links
 from iocurve.targets import disk as disks
 from iocurve.volume.limits import Limits
+
+
+def network_links(vm: str, clients: int) -> Iterator[LinkLimit]:
+    """The network of clients. Azure caps what a machine sends, which are writes; reads are planned at the same rate."""
+    family, size = disks.vms()[vm]
+    capacity = clients * size.network_bytes_per_s
+    source = str(family.sources[size.source])
+    name = f"network of {clients} × {vm.removeprefix('Standard_')}"
+    yield LinkLimit(f"{name}, writes", "bytes_per_s", "write", capacity, source)
+    yield LinkLimit(f"{name}, reads", "bytes_per_s", "read", capacity, source, "planned")
+
+
+def client_links(name: str, limits: Limits, vm: str | None, clients: int, nconnect: int) -> list[LinkLimit]:
+    """The links of clients: their networks and their connections."""
+    networks = list(network_links(vm, clients)) if vm else []
+    return [*networks, *scope_links(name, limits, "connection", clients * nconnect)]
 
 
 def binding(links: Iterable[LinkLimit], demand: Demand, *, published_only: bool = False) -> LinkLimit | None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from iocurve.advice.links import network_links
 from iocurve.dialects.base import ParsedCommand, Step
 from iocurve.engine.plan import (
     FileOpen,
@@ -28,6 +29,7 @@ from iocurve.foundation.units import (
 from iocurve.job.explain import layout_bytes, unpredictable
 from iocurve.model.fit import Fit, fitted
 from iocurve.model.forward import ModelledTarget, Prediction, forward
+from iocurve.model.links import LinkLimit
 from iocurve.result.document import Point, Result
 from iocurve.volume import profile as profiles
 from iocurve.volume.limits import AddedLatency
@@ -69,7 +71,7 @@ def service(
     """A volume of a profile and a quota, as people write them. Raises ``DialectError``."""
     said: dict[str, str | int] = {"profile": profile, "quota": quota}
     spec = spec_of(said | ({"latency": latency} if latency else {}))
-    return ModelledTarget(name=spec.profile_name, limits=spec.limits(), vm=vm, nconnect=nconnect)
+    return ModelledTarget(name=spec.profile_name, limits=spec.limits(), networks=_networks(vm), nconnect=nconnect)
 
 
 def measured_service(
@@ -78,7 +80,12 @@ def measured_service(
     """The target that a result measured, by the limits that explain its points. Raises ``ResultError``."""
     fit = fitted_to(path, Result.read(path).points)
     limits = fit.limits if latency_ns is None else fit.limits.replace(latency=AddedLatency(base_ns=latency_ns))
-    return ModelledTarget(name=UNLIMITED, limits=limits, vm=vm, nconnect=nconnect, standing="measured"), fit
+    networks = _networks(vm)
+    return ModelledTarget(name=UNLIMITED, limits=limits, networks=networks, nconnect=nconnect, standing="measured"), fit
+
+
+def _networks(vm: str | None) -> tuple[LinkLimit, ...]:
+    return tuple(network_links(vm, 1)) if vm else ()
 
 
 def fitted_to(path: Path, points: Sequence[Point]) -> Fit:

@@ -12,13 +12,13 @@ import msgspec
 
 from iocurve.advice.demand import Alternative, Demand, Impossible, Prices
 from iocurve.advice.disks import disks
-from iocurve.advice.links import Clients, InFlight, binding, carries, in_flight, machines, most
+from iocurve.advice.links import Clients, InFlight, binding, carries, client_links, in_flight, machines, most
 from iocurve.advice.volumes import volume_at, volumes
 from iocurve.engine.plan import DiskPlan
 from iocurve.foundation.errors import Diagnostic, DialectError
 from iocurve.foundation.structs import Struct
 from iocurve.foundation.units import KIB, MIB, format_number, parse_bytes
-from iocurve.model.links import LinkLimit, amount, client_links, disk_links
+from iocurve.model.links import LinkLimit, amount, disk_links
 from iocurve.report.table import Table
 from iocurve.targets import disk as published
 from iocurve.targets.disk import parse_disk

@@ -27,14 +27,9 @@ from iocurve.measure.search import command as searches
 from iocurve.measure.search.loads import Effort
 from iocurve.result.document import Result
 from iocurve.result.paired import MARGIN
-from iocurve.targets import target as target_names
-from iocurve.targets.opened_target import Volume
 
 Out: TypeAlias = Path | str | None
 """Directory for result.json, report.html and points.csv; None writes nothing."""
-TargetLike: TypeAlias = str | Path | Volume
-"""A directory, a file, a device, ``nfs://host/export``, ``volume:PROFILE?quota=4TiB``, ``disk:NAME``, or a running
-``Volume``."""
 Size: TypeAlias = int | str
 """Bytes, or a text: ``4GiB``."""
 T = TypeVar("T")
@@ -86,7 +81,7 @@ def run(
     job: programs.JobLike,
     *,
     dialect: programs.DialectName | None = None,
-    target: TargetLike | None = None,
+    target: programs.TargetLike | None = None,
     out: Out = None,
     create: bool = False,
     overwrite: bool = False,
@@ -115,7 +110,7 @@ def run(
         return measured(programs.as_written(programs.kind_of(dialect), command, CONTEXT_MACHINES.get()), out)
     # fio's --parse-only opens none of the files that the job names: they may not exist here.
     command = programs.prepared(job, dialect, ["--parse-only"] if dialect == "fio" else [])
-    found, kind = target_of(target, create=create), programs.kind_of(dialect)
+    found, kind = programs.target_of(target, create=create), programs.kind_of(dialect)
     machines = CONTEXT_MACHINES.get()
     return measured(partial(programs.measured_on, found, kind, command, overwrite=overwrite, machines=machines), out)
 
@@ -127,7 +122,7 @@ def run(
 def scenario(
     name: str | Path,
     *,
-    target: TargetLike | Mapping[str, TargetLike] | None = None,
+    target: programs.TargetLike | Mapping[str, programs.TargetLike] | None = None,
     form: Literal["short", "full"] | None = None,
     scale: float | None = None,
     points: Sequence[str] = (),
@@ -157,7 +152,7 @@ def scenario(
     found = documents.load(str(name))
     request = scenarios.requested(
         found,
-        _named_targets(found, target, create=create),
+        programs.named_targets(found, target, create=create),
         quick=form == "short",
         full=form == "full",
         scale=scale,
@@ -179,26 +174,12 @@ def scenario(
     return measured(partial(runner.carry_out, request, earlier=earlier), out)
 
 
-def _named_targets(
-    found: documents.Scenario, target: TargetLike | Mapping[str, TargetLike] | None, *, create: bool
-) -> Mapping[str, target_names.Target] | Sequence[str]:
-    if target is None:
-        return ()
-    names = [need.name for need in found.targets]
-    said = target if isinstance(target, Mapping) else dict.fromkeys(names, target)
-    if said.keys() != set(names):
-        raise DialectError(
-            [Diagnostic(f"target: {found.name} has {', '.join(names)}; give one target, or each by its name")]
-        )
-    return {name: target_of(said[name], create=create) for name in names}
-
-
 # ---- searches
 
 
 @in_arguments
 def knee(
-    target: TargetLike,
+    target: programs.TargetLike,
     *,
     workload: str = WORKLOAD,
     size: Size = GIB,
@@ -225,7 +206,7 @@ def knee(
 
 @in_arguments
 def max_rate(
-    target: TargetLike,
+    target: programs.TargetLike,
     latency: str,
     *,
     percentile: float = 99.0,
@@ -252,7 +233,7 @@ def max_rate(
 
 @in_arguments
 def curve(
-    target: TargetLike,
+    target: programs.TargetLike,
     *,
     steps: int = 10,
     workload: str = WORKLOAD,
@@ -269,11 +250,11 @@ def curve(
 
 
 def _question(
-    target: TargetLike, workload: str, size: Size, precision: float, *, create: bool, overwrite: bool
+    target: programs.TargetLike, workload: str, size: Size, precision: float, *, create: bool, overwrite: bool
 ) -> searches.Question:
     _require_fraction(precision=precision)
     return searches.Question(
-        target=target_of(target, create=create),
+        target=programs.target_of(target, create=create),
         workload=workload,
         size_bytes=size if isinstance(size, int) else _read("size", size, parse_bytes),
         effort=Effort(precision=precision),
@@ -288,7 +269,7 @@ def _question(
 @in_arguments
 def ab(
     *commands: str,
-    targets: Sequence[TargetLike] = (),
+    targets: Sequence[programs.TargetLike] = (),
     runs: int | None = None,
     margin: float = MARGIN,
     retries: int = runner.REPEATS_MAX,
@@ -315,7 +296,7 @@ def ab(
         if load:
             raise DialectError([Diagnostic(f"{next(iter(load))}= is for the load on two targets (targets=)")])
         return measured(turns.of_commands(commands, runs, margin, retries, overwrite=overwrite), out)
-    named = [target_of(target, create=create) for target in targets]
+    named = [programs.target_of(target, create=create) for target in targets]
     request = turns.of_targets(named, _target_load(load), runs, overwrite=overwrite)
     request = replace(request, margin=margin, repeats_max=retries, machines=CONTEXT_MACHINES.get())
     return measured(partial(runner.carry_out, request), out)
@@ -370,8 +351,3 @@ def _read(name: str, text: str, parse: Callable[[str], T]) -> T:
         return parse(text)
     except ValueError as error:
         raise DialectError([Diagnostic(f"{name}: {error}")]) from None
-
-
-def target_of(target: TargetLike, *, create: bool = False) -> target_names.Target:
-    """The target that a caller gave. Raises ``DialectError`` and ``TargetError``."""
-    return target.target if isinstance(target, Volume) else target_names.parse(str(target), create=create)

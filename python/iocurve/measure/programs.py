@@ -26,10 +26,13 @@ from iocurve.report.progress import View
 from iocurve.result.document import Result, TargetFacts
 from iocurve.result.turns import phase_names
 from iocurve.targets import opened_target
-from iocurve.targets.opened_target import OpenedTarget
-from iocurve.targets.target import Target
+from iocurve.targets.opened_target import OpenedTarget, Volume
+from iocurve.targets.target import Target, parse
 
 DialectName = Literal["iocurve", "fio", "vdbench", "diskspd", "mdtest", "elbencho"]
+TargetLike: TypeAlias = str | Path | Volume
+"""A directory, a file, a device, ``nfs://host/export``, ``volume:PROFILE?quota=4TiB``, ``disk:NAME``, or a running
+``Volume``."""
 JobLike: TypeAlias = str | Path | Plan
 """The text or the path of a job file, a command line, or a plan."""
 FILE_ARGUMENTS: Mapping[DialectName, Callable[[str], list[str]]] = {
@@ -179,3 +182,26 @@ def _in_text(error: Diagnostic, path: str) -> Diagnostic:
     """The error without the name of the file that held the text."""
     where = error.where and replace(error.where, source=error.where.source.replace(path, JOB_TEXT))
     return replace(error, text=error.text.replace(path, JOB_TEXT), where=where)
+
+
+# ---- targets as programs name them
+
+
+def target_of(target: TargetLike, *, create: bool = False) -> Target:
+    """The target that a caller gave. Raises ``DialectError`` and ``TargetError``."""
+    return target.target if isinstance(target, Volume) else parse(str(target), create=create)
+
+
+def named_targets(
+    found: documents.Scenario, target: TargetLike | Mapping[str, TargetLike] | None, *, create: bool
+) -> Mapping[str, Target] | Sequence[str]:
+    """The targets of a scenario that a caller gave. Raises ``DialectError`` and ``TargetError``."""
+    if target is None:
+        return ()
+    names = [need.name for need in found.targets]
+    said = target if isinstance(target, Mapping) else dict.fromkeys(names, target)
+    if said.keys() != set(names):
+        raise DialectError(
+            [Diagnostic(f"target: {found.name} has {', '.join(names)}; give one target, or each by its name")]
+        )
+    return {name: target_of(said[name], create=create) for name in names}

@@ -27,7 +27,7 @@ from iocurve.engine.plan import (
 )
 from iocurve.foundation.structs import Struct
 from iocurve.foundation.units import SECOND_NS
-from iocurve.model.links import LinkLimit, Standing, client_links, disk_links, scope_links, speed_links, volume_links
+from iocurve.model.links import LinkLimit, Standing, disk_links, scope_links, speed_links, volume_links
 from iocurve.result.caps import Kind
 from iocurve.volume.limits import Limits
 
@@ -49,7 +49,8 @@ class ModelledTarget(Struct):
     name: str
     """The profile, which says where its figures were published."""
     limits: Limits = Limits()
-    vm: str | None = None
+    networks: tuple[LinkLimit, ...] = ()
+    """The network of a client."""
     nconnect: int = 1
     """TCP connections of a mount, which all jobs of a client share; a user-space client says its."""
     standing: Standing = "published"
@@ -285,8 +286,7 @@ def _client_constraints(parts: Mapping[int, LoadPart], service: ModelledTarget) 
     """The network and the connections of a client: a mount is shared, workers of a user-space client have their own."""
     yield from _of_links(scope_links(service.name, service.limits, "client", 1), parts, service)
     mounted = {number: part for number, part in parts.items() if not isinstance(part.first.engine, NfsEngine)}
-    if service.vm:
-        yield from _of_links(client_links(service.name, Limits(), service.vm, 1, 1), parts, service)
+    yield from _of_links(service.networks, parts, service)
     holders = [(service.nconnect, mounted)] if mounted else []
     for number, part in parts.items():
         if isinstance(part.first.engine, NfsEngine):

@@ -11,7 +11,6 @@ import msgspec
 from iocurve.engine.plan import DiskPlan, IoLimits
 from iocurve.foundation.units import MIB, format_number
 from iocurve.result.caps import Cap, Kind, Scope
-from iocurve.targets import disk as disks
 from iocurve.volume import profile as profiles
 from iocurve.volume.limits import Limits
 
@@ -81,16 +80,6 @@ def _of_cap(name: str, cap: Cap, times: int, prefix: str) -> LinkLimit:
     return LinkLimit(f"{prefix}{label}", quantity, cap.kind, cap.value * times, profile.cite(source), standing)
 
 
-def network_links(vm: str, clients: int) -> Iterator[LinkLimit]:
-    """The network of clients. Azure caps what a machine sends, which are writes; reads are planned at the same rate."""
-    family, size = disks.vms()[vm]
-    capacity = clients * size.network_bytes_per_s
-    source = str(family.sources[size.source])
-    name = f"network of {clients} × {vm.removeprefix('Standard_')}"
-    yield LinkLimit(f"{name}, writes", "bytes_per_s", "write", capacity, source)
-    yield LinkLimit(f"{name}, reads", "bytes_per_s", "read", capacity, source, "planned")
-
-
 def disk_links(disk: DiskPlan, source: str, vm_source: str) -> Iterator[LinkLimit]:
     """The limits of a disk and of its virtual machine; a host cache for reads is taken to be warm."""
     kind: Kind = "any" if disk.cache == "none" else "write"
@@ -107,9 +96,3 @@ def speed_links(name: str, limits: IoLimits, kind: Kind, source: str) -> Iterato
     """Limits on IOPS and throughput as links."""
     yield LinkLimit(f"{name} IOPS", "iops", kind, limits.iops, source)
     yield LinkLimit(f"{name} throughput", "bytes_per_s", kind, limits.bytes_per_s, source)
-
-
-def client_links(name: str, limits: Limits, vm: str | None, clients: int, nconnect: int) -> list[LinkLimit]:
-    """The links of clients: their networks and their connections."""
-    networks = list(network_links(vm, clients)) if vm else []
-    return [*networks, *scope_links(name, limits, "connection", clients * nconnect)]
