@@ -588,7 +588,7 @@ def rate_over(server: Server, seconds: float) -> float:
         before = client.stats()
         time.sleep(seconds)
         after = volume_view.rates(before, client.stats())
-    return after.exports[0].rates.read_bytes_per_s
+    return after.exports[0][1].read_bytes_per_s
 
 
 def test_a_volume_that_does_not_start_leaves_signals_as_they_were() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 from cyclopts import Group, Parameter
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -18,6 +18,7 @@ from iocurve.cli.checks import CHECKS, CheckOptions
 from iocurve.foundation.errors import Diagnostic, DialectError
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
     from cyclopts.help import HelpPanel
 
     from iocurve.result.document import Result
@@ -40,15 +41,15 @@ T = TypeVar("T")
 PORT_MAX = 65535
 
 
-def _read(parse: Callable[[str], T]) -> Callable[[Any, Sequence[Token]], T]:
+def _read(parse: Callable[[str], T]) -> Callable[[object, Sequence[Token]], T]:
     """A converter for the command parser, which reports a ``ValueError`` with the name of the option."""
     return lambda _, tokens: parse(tokens[0].value)
 
 
-def _checked(parse: Callable[[str], Any]) -> Callable[[Any, Sequence[Token]], str]:
+def _checked(parse: Callable[[str], object]) -> Callable[[object, Sequence[Token]], str]:
     """As ``_read``, but keeps the text: a volume's settings travel to its control socket as people write them."""
 
-    def keep(_: Any, tokens: Sequence[Token]) -> str:
+    def keep(_: object, tokens: Sequence[Token]) -> str:
         parse(tokens[0].value)
         return tokens[0].value
 
@@ -223,9 +224,11 @@ def shown_default(value: object) -> str | None:
     return None if value is None or value in ((), "") else str(value)
 
 
-def given(options: Mapping[str, Any]) -> dict[str, Any]:
+def given(options: Mapping[str, T | None]) -> dict[str, T]:
     """The options that were given: neither None nor a flag that is off nor an empty list."""
-    return {option: value for option, value in options.items() if not (value is None or value is False or value == ())}
+    return {
+        option: value for option, value in options.items() if value is not None and value is not False and value != ()
+    }
 
 
 def refuse(reason: str, *groups: object, **options: object) -> None:
@@ -233,7 +236,7 @@ def refuse(reason: str, *groups: object, **options: object) -> None:
 
     ``groups`` are dataclasses of options, ``options`` single ones; ``reason`` says when they have an effect.
     """
-    known = [(group, each) for group in groups for each in fields(cast(Any, group))]
+    known = [(group, each) for group in groups for each in fields(cast("DataclassInstance", group))]
     changed = [each.name for group, each in known if getattr(group, each.name) != each.default]
     found = [*changed, *given(options)]
     if found:
@@ -268,7 +271,7 @@ def show_tables(result: Result) -> None:
         show(of_clients)
 
 
-def show_json(value: Any) -> None:
+def show_json(value: object) -> None:
     """Prints a JSON document to stdout."""
     print(json.dumps(value, indent=2, ensure_ascii=False))
 

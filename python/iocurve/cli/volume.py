@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import App, Parameter
 
@@ -44,7 +44,7 @@ from iocurve.volume import serve as volumes
 from iocurve.volume import view as volume_view
 from iocurve.volume.messages import SetRequest
 from iocurve.volume.profile_limits import describe
-from iocurve.volume.spec import REPLACING, VolumeSpec, parse_export, read_spec, spec_of, volume_of
+from iocurve.volume.spec import REPLACING, Setting, VolumeSpec, parse_export, read_spec, spec_of, volume_of
 
 Profile = Annotated[str, Parameter(completer=lambda _: profiles.names())]
 
@@ -86,7 +86,7 @@ class LimitOptions:
     client_iops_write: Operations | None = None
     """Limit of the writes per second of each client."""
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Setting]:
         """The settings of ``ExportSpec`` that were given."""
         return given(vars(self))
 
@@ -119,7 +119,7 @@ class AccessOptions:
     """Answer changes of names and attributes in a directory before they are on stable storage, which a crash of this
     machine may then undo. Default: after it, as NFS requires."""
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Setting]:
         """The settings of ``ExportSpec`` that were given."""
         settings = given(vars(self))
         turned_off = {"no_root_squash": "root_squash", "asynchronous": "sync"}
@@ -153,7 +153,7 @@ class VolumeOptions:
     fault_log: Path | None = None
     """A new file that gets a line of JSON for each injected fault: file, offset, length, number of the write."""
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Setting]:
         """The settings of ``VolumeSpec`` that were given."""
         return given(
             vars(self)
@@ -276,9 +276,9 @@ def set_volume(
         options = ", ".join(f"--{name.replace('_', '-')}" for name in ("quota", "profile", *REPLACING))
         raise DialectError([Diagnostic(f"nothing to set: name {options}")])
     if "profile" in changes:
-        changes["profile"] = profiles.absolute_name(changes["profile"])
+        changes["profile"] = profiles.absolute_name(str(changes["profile"]))
     with control.Client(volume) as client:
-        done = client.set(SetRequest(export=export or client.export, **changes))
+        done = client.set(SetRequest(export=export or client.export).replace(**changes))
     if json:
         show_json(done.to_builtins())
         return 0
@@ -321,7 +321,7 @@ def volume_stats(
 
 
 def _volume_spec(
-    one: dict[str, Any], exports: tuple[str, ...], config: Path | None, whole: dict[str, Any]
+    one: dict[str, Setting], exports: tuple[str, ...], config: Path | None, whole: dict[str, Setting]
 ) -> VolumeSpec:
     """The specification of the volume: from one export's options, from --export, or from --config."""
     if config is not None:

@@ -15,10 +15,9 @@ from iocurve.foundation.units import counted, format_duration
 from iocurve.measure.campaign import reason, started
 from iocurve.measure.deployment import by_place
 from iocurve.measure.group.merge import placed_worker
-from iocurve.measure.machines import KeptFile
 from iocurve.measure.records import RECORDS, TASKS, ClosedRecord, EndRecord, Task
 from iocurve.result.course import group_intervals, of_outcome, with_others
-from iocurve.result.document import ClientOutcome, Point, Result, TargetFacts, UntilLoss
+from iocurve.result.document import ClientOutcome, HostFacts, Point, Result, TargetFacts, UntilLoss
 from iocurve.result.summary import live_kind, merge_kinds
 from iocurve.targets.nfs_url import nfs_address
 
@@ -82,15 +81,16 @@ def merged(result: Result, journals: Sequence[Journal]) -> Result:
     return with_verdicts(result)
 
 
-def recovered(files: Sequence[KeptFile]) -> Result:
+def recovered(files: Sequence[tuple[str, HostFacts, bytes]]) -> Result:
     """A result of runs whose program was killed, one point each. Raises ``ResultError`` for a file that is none.
 
-    A client that was killed, too, has in the totals what it had measured in whole intervals.
+    ``files`` has each local file with the name and the facts of its machine. A client that was killed, too, has in the
+    totals what it had measured in whole intervals.
     """
-    runs: dict[str, list[tuple[KeptFile, Journal]]] = {}
-    for file in files:
-        journal = Journal.parsed(Path(file.name), file.text)
-        runs.setdefault(journal.task.run, []).append((file, journal))
+    runs: dict[str, list[tuple[HostFacts, Journal]]] = {}
+    for name, host, text in files:
+        journal = Journal.parsed(Path(name), text)
+        runs.setdefault(journal.task.run, []).append((host, journal))
     points = [_recovered_point(sorted(each, key=lambda one: one[1].task.client)) for each in runs.values()]
     workers = [worker for point in points for group in point.plan.groups for worker in group.workers]
     nfs = [worker.engine for worker in workers if isinstance(worker.engine, NfsEngine | NfsMetadataEngine)]
@@ -102,7 +102,7 @@ def recovered(files: Sequence[KeptFile]) -> Result:
     return with_verdicts(result.replace(points=tuple(points)).ended("failed", why))
 
 
-def _recovered_point(files: Sequence[tuple[KeptFile, Journal]]) -> Point:
+def _recovered_point(files: Sequence[tuple[HostFacts, Journal]]) -> Point:
     task = files[0][1].task
     workers = {at: worker for _, one in files for at, worker in _workers_by_position(one).items()}
     numbers = sorted({group for group, _ in workers})
@@ -117,7 +117,7 @@ def _recovered_point(files: Sequence[tuple[KeptFile, Journal]]) -> Point:
     ]
     outcomes.sort(key=lambda worker: (worker.group, worker.worker))
     outcome = Outcome(state="interrupted", workers=tuple(outcomes), intervals=group_intervals(outcomes))
-    clients = tuple(_recovered_client(file, one) for file, one in files)
+    clients = tuple(_recovered_client(host, one) for host, one in files)
     plan = task.plan.replace(groups=groups)
     return Point(name=task.point, family=task.point, axes={}, plan=plan, outcome=outcome, clients=clients)
 
@@ -128,14 +128,14 @@ def _workers_by_position(journal: Journal) -> dict[tuple[int, int], Worker]:
     return {at: plan.groups[group].workers[place] for (group, place), at in places.items()}
 
 
-def _recovered_client(file: KeptFile, journal: Journal) -> ClientOutcome:
+def _recovered_client(host: HostFacts, journal: Journal) -> ClientOutcome:
     end = journal.end
     measured = sum(one.end_ns - one.start_ns for one in journal.intervals if not one.ramp)
     how = "stopped when it heard no more of its program" if end else "was killed"
     return ClientOutcome(
         client=journal.task.client,
-        name=file.name,
-        host=file.host,
+        name=str(journal.path),
+        host=host,
         state="interrupted",
         reason=f"{how} after {format_duration(measured)} of measuring",
         machine=end.machine if end else None,

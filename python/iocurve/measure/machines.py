@@ -16,7 +16,7 @@ from iocurve._native import Run
 from iocurve.engine.outcome import Live, Outcome, Stall
 from iocurve.engine.plan import Plan
 from iocurve.foundation.units import format_duration
-from iocurve.result.document import ClientOutcome, ClusterFacts, HostFacts, LayoutFacts, MachineUse, Point
+from iocurve.result.document import ClientOutcome, ClusterFacts, LayoutFacts, MachineUse, Point
 
 if TYPE_CHECKING:
     from iocurve.targets.places import Place
@@ -30,15 +30,6 @@ class ClientFacts(msgspec.Struct, frozen=True):
     """The layout of all clients together."""
     machine: MachineUse | None
     """The CPU use of the busiest client."""
-
-
-class KeptFile(msgspec.Struct, frozen=True):
-    """The local file of an agent of an earlier run."""
-
-    name: str
-    """The machine that has it."""
-    host: HostFacts
-    text: bytes
 
 
 class Running(Protocol):

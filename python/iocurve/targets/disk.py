@@ -13,7 +13,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -213,6 +213,7 @@ def describe_vm(name: str) -> list[tuple[str, str, str]]:
 
 
 _Family = TypeVar("_Family", bound=Struct)
+T = TypeVar("T")
 
 
 def _read(directory: str, family: type[_Family]) -> dict[str, _Family]:
@@ -345,7 +346,7 @@ class _DiskReader:
             known += ["size", "iops", "throughput"]
         self.errors += [str(unknown("setting", key, known, "docs/disks.md")) for key in self.said if key not in known]
 
-    def _value(self, key: str, read: Callable[[str], Any]) -> Any:
+    def _value(self, key: str, read: Callable[[str], T]) -> T | None:
         if key not in self.said:
             return None
         try:

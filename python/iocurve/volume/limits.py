@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from iocurve.foundation.structs import Struct, TaggedStruct
 from iocurve.foundation.units import format_bytes
 from iocurve.result.caps import CAPS, Burst, Cap, cap_value
+from iocurve.result.document import Json
 
 S = TypeVar("S", bound=Struct)
 NORMAL_P99 = 2.3263478740408408
@@ -98,7 +99,7 @@ class Limits(Struct):
         caps = (cap for cap in self.caps if cap.quantity == "bytes_per_s" and cap.scope != "connection")
         return ", ".join(f"{_whose(cap)}{format_bytes(cap.value)}/s" for cap in caps)
 
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> Json:
         """The limits as JSON shows them to users: a field for each cap, those of clients and connections apart."""
         values = {cap.name: self.value(cap.name) for cap in CAPS}
         of_volume = {cap.name: values[cap.name] for cap in CAPS if cap.scope == "volume"}

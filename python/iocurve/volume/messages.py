@@ -5,7 +5,7 @@ The counters in them are those of the native module since the start of the volum
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -186,9 +186,9 @@ class ServedExportStats(ExportStats):
 
     profile: str
 
-    def to_builtins(self) -> Any:
+    def to_builtins(self) -> dict[str, object]:
         """The JSON form for users, in which each limit is a field."""
-        return super().to_builtins() | {"limits": self.limits.fields()}
+        return {**super().to_builtins(), "limits": self.limits.fields()}
 
 
 class ServedStats(VolumeStats):
@@ -196,9 +196,9 @@ class ServedStats(VolumeStats):
 
     exports: tuple[ServedExportStats, ...]
 
-    def to_builtins(self) -> Any:
+    def to_builtins(self) -> dict[str, object]:
         """The JSON form for users."""
-        return super().to_builtins() | {"exports": [export.to_builtins() for export in self.exports]}
+        return {**super().to_builtins(), "exports": [export.to_builtins() for export in self.exports]}
 
 
 class NewSettings(Struct):
@@ -209,9 +209,9 @@ class NewSettings(Struct):
     quota_bytes: int
     limits: Limits
 
-    def to_builtins(self) -> Any:
+    def to_builtins(self) -> dict[str, object]:
         """The JSON form for users, in which each limit is a field."""
-        return super().to_builtins() | {"limits": self.limits.fields()}
+        return {**super().to_builtins(), "limits": self.limits.fields()}
 
 
 class Answer(Struct, omit_defaults=True):

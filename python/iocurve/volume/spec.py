@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 from msgspec import Meta
 
@@ -41,6 +41,8 @@ from iocurve.volume.profile_limits import next_tib_bytes_per_s, resolve
 from iocurve.volume.validation import InvalidDocument, InvalidField, validated
 
 T = TypeVar("T")
+Setting = str | int | Sequence[str]
+"""The value of a setting, as people write it."""
 SHORT_NAMES = ("standard", "premium", "ultra")
 """Short names of profiles: ``ultra`` is ``anf-ultra``."""
 DEFAULT_PROFILE = "anf-ultra"
@@ -287,15 +289,15 @@ def parse_export(text: str) -> ExportSpec:
     return _validated(document, ExportSpec, lambda error: f"--export {text}: {error}")
 
 
-def spec_of(options: dict[str, str | int]) -> ExportSpec:
+def spec_of(options: Mapping[str, Setting]) -> ExportSpec:
     """The export that options of the command line describe. Raises ``DialectError``."""
     return _validated(options, ExportSpec, _of_option)
 
 
-def volume_of(exports: Sequence[ExportSpec], settings: dict[str, Any]) -> VolumeSpec:
+def volume_of(exports: Sequence[ExportSpec], settings: dict[str, Setting]) -> VolumeSpec:
     """The volume with the given exports; the settings are those of ``VolumeSpec``. Raises ``DialectError``."""
     port = settings.get("port", 0)
-    if not 0 <= int(port) <= PORT_MAX:
+    if isinstance(port, int) and not 0 <= port <= PORT_MAX:
         raise DialectError([Diagnostic(f"{option('port')} {port}: choose 0 to {PORT_MAX}")])
     return _validated(settings | {"export": [export.to_builtins() for export in exports]}, VolumeSpec, _of_option)
 

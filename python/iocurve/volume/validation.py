@@ -6,7 +6,7 @@ import typing
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from types import UnionType
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -44,7 +44,7 @@ def validated(document: object, kind: type[T]) -> T:
     return msgspec.convert(document, kind, strict=False)
 
 
-def _errors(value: object, kind: Any, place: str) -> Found:
+def _errors(value: object, kind: object, place: str) -> Found:
     """The errors in the parts of a value; where there are none, the error in the whole."""
     parts = list(_errors_in_parts(value, kind, place))
     yield from parts
@@ -59,7 +59,7 @@ def _errors(value: object, kind: Any, place: str) -> Found:
                 yield place, refusal_text(error)[1]
 
 
-def _errors_in_parts(value: object, kind: Any, place: str) -> Found:
+def _errors_in_parts(value: object, kind: object, place: str) -> Found:
     kind = typing.get_args(kind)[0] if typing.get_origin(kind) is Annotated else kind
     if isinstance(value, dict) and (structs := _structs(kind)):
         yield from _errors_in_table(value, structs, place)
@@ -71,13 +71,13 @@ def _errors_in_parts(value: object, kind: Any, place: str) -> Found:
             yield from _errors(part, typing.get_args(kind)[0], _below(place, index))
 
 
-def _structs(kind: Any) -> list[type[msgspec.Struct]]:
+def _structs(kind: object) -> list[type[msgspec.Struct]]:
     """The structs that a type allows."""
     arms = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, UnionType) else (kind,)
     return [arm for arm in arms if isinstance(arm, type) and issubclass(arm, msgspec.Struct)]
 
 
-def _errors_in_table(table: dict[str, Any], structs: Sequence[type[msgspec.Struct]], place: str) -> Found:
+def _errors_in_table(table: dict[str, object], structs: Sequence[type[msgspec.Struct]], place: str) -> Found:
     tag_field = structs[0].__struct_config__.tag_field
     struct = structs[0]
     if tag_field is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import asdict
@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.table import Table
 
 from iocurve.foundation.units import MIB, SECOND_NS, format_bytes, format_count, format_duration
+from iocurve.result.document import Json
 from iocurve.volume.messages import BucketStats, ClientStats, ConnectionStats, IoStats, ServedExportStats, ServedStats
 
 S = TypeVar("S", bound=IoStats)
@@ -29,16 +30,8 @@ class IoRates(msgspec.Struct, frozen=True):
     """The mean wait of the operations that were throttled."""
 
 
-class Rated(msgspec.Struct, Generic[S], frozen=True):
-    """The newer counters of an export, a client or a connection, with the rates since the older ones."""
-
-    stats: S
-    rates: IoRates
-
-    def to_builtins(self) -> dict[str, Any]:
-        """Counters and rates as one JSON object."""
-        counters: dict[str, Any] = self.stats.to_builtins()
-        return counters | asdict(self.rates)
+Rated = tuple[S, IoRates]
+"""The newer counters of an export, a client or a connection, with the rates since the older ones."""
 
 
 class VolumeRates(msgspec.Struct, frozen=True):
@@ -55,7 +48,7 @@ class VolumeRates(msgspec.Struct, frozen=True):
     operations_per_s: dict[tuple[str, str], float]
     """NFS operations by version and name, those since the start."""
 
-    def to_builtins(self) -> dict[str, Any]:
+    def to_builtins(self) -> Json:
         """Counters and rates as one JSON object."""
         return {
             **self.stats.to_builtins(),
@@ -65,9 +58,9 @@ class VolumeRates(msgspec.Struct, frozen=True):
             "nfs_operations_per_s": {
                 f"NFSv{version} {name}": rate for (version, name), rate in self.operations_per_s.items()
             },
-            "exports": [one.to_builtins() for one in self.exports],
-            "clients": [one.to_builtins() for one in self.clients],
-            "connections": [one.to_builtins() for one in self.connections],
+            "exports": [one.to_builtins() | asdict(rates) for one, rates in self.exports],
+            "clients": [one.to_builtins() | asdict(rates) for one, rates in self.clients],
+            "connections": [one.to_builtins() | asdict(rates) for one, rates in self.connections],
         }
 
 
@@ -106,9 +99,9 @@ def show(read: Callable[[], ServedStats], pause: Callable[[], None], *, watch: b
 
 def tables(found: VolumeRates) -> RenderableType:
     """Exports, token buckets, clients and connections as tables."""
-    exports = [(one.stats.path, one.rates) for one in found.exports]
-    clients = [(one.stats.address or "other", one.rates, str(one.stats.connections)) for one in found.clients]
-    connections = [(one.stats.peer, one.rates, str(one.stats.in_flight)) for one in found.connections]
+    exports = [(one.path, rates) for one, rates in found.exports]
+    clients = [(one.address or "other", rates, str(one.connections)) for one, rates in found.clients]
+    connections = [(one.peer, rates, str(one.in_flight)) for one, rates in found.connections]
     buckets = _buckets(found)
     by_rate = sorted(found.operations_per_s.items(), key=lambda item: (-item[1], item[0]))
     operations = [
@@ -143,7 +136,7 @@ _NO_IO = IoStats(reads=0, read_bytes=0, writes=0, write_bytes=0, throttled_opera
 
 def _rated(before: Sequence[S], after: Sequence[S], seconds: float, key: Callable[[S], object]) -> list[Rated[S]]:
     old = {key(part): part for part in before}
-    return [Rated(part, _rates(old.get(key(part), _NO_IO), part, seconds)) for part in after]
+    return [(part, _rates(old.get(key(part), _NO_IO), part, seconds)) for part in after]
 
 
 def _rates(before: IoStats, after: IoStats, seconds: float) -> IoRates:
@@ -175,22 +168,22 @@ def _starved(found: VolumeRates) -> Iterator[str]:
 
 
 def _levels(exports: Sequence[Rated[ServedExportStats]]) -> Iterator[Sequence[str]]:
-    for export in (one.stats for one in exports):
+    for export, _ in exports:
         sizes = (format_bytes(export.used_bytes), format_bytes(export.quota_bytes), export.limits.throughput or "none")
         credits = "none" if export.burst_credits is None else f"{export.burst_credits:,}"
         yield (export.path, export.profile, *sizes, credits)
 
 
 def _buckets(found: VolumeRates) -> list[Sequence[str]]:
-    peers = {one.stats.id: one.stats.peer for one in found.connections}
+    peers = {one.id: one.peer for one, _ in found.connections}
     return [
         (
-            _holder(bucket, one.stats, peers),
+            _holder(bucket, export, peers),
             bucket.limit,
             *(f"{amount:,}" for amount in (bucket.level, bucket.capacity, bucket.rate_per_s)),
         )
-        for one in found.exports
-        for bucket in one.stats.buckets
+        for export, _ in found.exports
+        for bucket in export.buckets
     ]
 
 

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import RunError, TargetError
@@ -24,9 +24,9 @@ from iocurve.measure.deployment import parts
 from iocurve.measure.group.barrier import Tell, ignored
 from iocurve.measure.group.client import REPLY_S, ClientLostError, GroupClient, Member, cause_of
 from iocurve.measure.group.run import GroupRun
-from iocurve.measure.machines import KeptFile, Running
+from iocurve.measure.machines import Running
 from iocurve.measure.records import IDLE_COSTS
-from iocurve.result.document import ClusterFacts, IdleCost
+from iocurve.result.document import ClusterFacts, HostFacts, IdleCost
 from iocurve.targets.places import FileFacts
 
 IDLE_S = 1.0
@@ -130,11 +130,11 @@ class ClientGroup:
         found: list[bytes | None] = self.asked(lambda member: member.link.call("kept", run, client))
         return next((text for text in found if text is not None), None)
 
-    def all_kept(self) -> list[KeptFile]:
-        """The local files of all earlier runs, from all machines."""
+    def all_kept(self) -> list[tuple[str, HostFacts, bytes]]:
+        """The local files of all earlier runs, each with the name and the facts of its machine."""
         found: list[list[bytes]] = self.asked(lambda member: member.link.call("all_kept"))
         pairs = zip(self._members, found, strict=True)
-        return [KeptFile(one.link.name, one.introduction.host, text) for one, texts in pairs for text in texts]
+        return [(one.link.name, one.introduction.host, text) for one, texts in pairs for text in texts]
 
     def forget_kept(self, run: str, client: int) -> None:
         """Removes that file."""
@@ -193,7 +193,7 @@ class ClientPlace:
     def _ask(self, method: str, *arguments: object, **options: object) -> object:
         return asyncio.run_coroutine_threadsafe(self._reply(method, arguments, options), self.loop).result()
 
-    async def _reply(self, method: str, arguments: tuple[object, ...], options: dict[str, object]) -> Any:
+    async def _reply(self, method: str, arguments: tuple[object, ...], options: dict[str, object]) -> object:
         link = self.member.link
         if self.member.is_lost:
             raise TargetError(f"agent {link.name} was lost; what it left: iocurve clean {self.directory}, run there")

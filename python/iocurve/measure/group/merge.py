@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from iocurve.engine.outcome import (
     IntervalKind,
@@ -49,7 +49,7 @@ class LiveView:
         with self._lock:
             return self._live
 
-    def show(self, **changes: Any) -> None:
+    def show(self, **changes: object) -> None:
         """Changes fields of the view."""
         with self._lock:
             self._live = self._live.replace(**changes)
