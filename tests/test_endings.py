@@ -437,7 +437,7 @@ WRITING = """
 import os, signal, sys
 from pathlib import Path
 from iocurve.measure import interrupts
-from iocurve.result.document import write_atomically
+from iocurve.result.document_file import write_atomically
 
 interrupts.install()
 sync = os.fsync

@@ -20,7 +20,8 @@ from iocurve.measure import local
 from iocurve.measure.scenario import command
 from iocurve.measure.scenario.cases import Case, Cases
 from iocurve.measure.scenario.runner import OPERATIONS, Request, enough_operations
-from iocurve.result.document import RESULT_NAME, Result
+from iocurve.result.document import Result
+from iocurve.result.document_file import RESULT_NAME
 from iocurve.targets import opened_target
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import OpenedTarget

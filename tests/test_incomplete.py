@@ -26,7 +26,8 @@ from iocurve.measure import local
 from iocurve.measure.jobs import walk
 from iocurve.report.figures import figures
 from iocurve.report.table import result_table
-from iocurve.result.document import RESULT_NAME, Result
+from iocurve.result.document import Result
+from iocurve.result.document_file import RESULT_NAME
 from programs import iocurve, status_of
 
 REASON = "Ctrl-C after point 3 of 26"

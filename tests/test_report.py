@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -308,6 +309,53 @@ def test_what_an_earlier_run_wrote_goes_with_the_first_point_of_the_next(tmp_pat
     assert len(list(tmp_path.iterdir())) == 5
 
 
+def bytes_written() -> int:
+    """Bytes that this process has passed to the system."""
+    return int(re.findall(r"wchar: (\d+)", Path("/proc/self/io").read_text())[0])
+
+
+def grown(result: Result, points: int) -> Result:
+    """The result with copies of its first point."""
+    return result.replace(points=tuple(result.points[0].replace(name=f"point {number}") for number in range(points)))
+
+
+def test_the_bytes_of_a_run_grow_with_its_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    whole = grown(synthetic.envelope(), 1000)
+    before = bytes_written()
+    with ReportDirectory(tmp_path) as directory:
+        for count in range(1, 1001):
+            directory.keep(whole.replace(points=whole.points[:count]))
+            if count % 250 == 0:
+                assert Result.read(tmp_path) == whole.replace(points=whole.points[:count])
+    # Written whole after every point, it would be 500 times the document.
+    assert (bytes_written() - before) / len(whole.document()) < 12
+
+
+def test_a_run_that_is_killed_keeps_every_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "WHOLE_BYTES_MAX", 0)
+    result = grown(synthetic.envelope(), 9)
+    first, *others = result.points
+    journal = tmp_path / "result.journal.jsonl"
+    with ReportDirectory(tmp_path) as directory:
+        directory.keep(result)
+        assert not journal.exists()
+        replaced = result.replace(points=(first, others[0].replace(retries=1), *others[1:]))
+        inserted = replaced.replace(points=(*replaced.points[:4], first.replace(name="inserted"), *replaced.points[4:]))
+        remarked = inserted.with_note("slow", "the target was slow").replace(points=inserted.points[:-1])
+        for state in (replaced, inserted, remarked):
+            directory.keep(state)
+            assert Result.read(tmp_path) == state
+        lines = journal.read_bytes()
+        journal.write_bytes(lines[:-2])
+        assert Result.read(tmp_path) == inserted, "a line that is cut off counts no more"
+        journal.write_bytes(lines.replace(b'"extends":"', b'"extends":"0'))
+        assert Result.read(tmp_path) == result, "a journal of another document does not count"
+        directory.finish(remarked)
+    assert not journal.exists()
+    assert Result.read(tmp_path) == remarked
+
+
 def test_one_run_at_a_time_writes_to_a_directory(tmp_path: Path) -> None:
     refused = f"--out {tmp_path}: another run writes to this directory; name another one"
     with ReportDirectory(tmp_path), pytest.raises(TargetError, match=re.escape(refused)):
@@ -362,7 +410,7 @@ def test_a_machine_without_a_browser_says_so(tmp_path: Path, monkeypatch: pytest
 
 
 def test_an_article_has_what_the_result_holds_and_how_to_measure_it_again(tmp_path: Path) -> None:
-    made = article.article([read(synthetic.envelope())], [article.Tuning("read-ahead", "/mnt", "128 KiB", "red")])
+    made = article.article([read(synthetic.envelope())], [("read-ahead", "/mnt", "128 KiB", "red")])
     page, *_ = [path for path in article.write(made, tmp_path) if path.name == "article.md"]
     text = page.read_text()
     parts = ("Testing summary", "Test method", "Test configuration", "Tuning of", "Tests:", "Limits found", "Appendix")
@@ -380,9 +428,9 @@ def test_an_article_has_what_the_result_holds_and_how_to_measure_it_again(tmp_pa
 
 def test_a_step_is_marked_where_it_was_and_latencies_are_mapped_whole() -> None:
     series = synthetic.fio_run().points[0].series()
-    rate, _ = charts.over_time(series, (), [charts.TimeMark(0, 4 * SECOND_NS, 4 * SECOND_NS, "5k → 3k IOPS")])
+    rate, _ = charts.over_time(series, (), [(0, 4 * SECOND_NS, 4 * SECOND_NS, "5k → 3k IOPS")])
     assert [row["start"] for data in rate["datasets"].values() for row in data if "mark" in row] == [4.0]
-    shares = [charts.LatencyShare(at * SECOND_NS, (at + 1) * SECOND_NS, 1e5, 4e5, 10.0) for at in range(3)]
+    shares = [(at * SECOND_NS, (at + 1) * SECOND_NS, 1e5, 4e5, 10.0) for at in range(3)]
     (heat,) = charts.heat_map(shares)
     cells = _rows(heat)
     assert {cell["second"] for cell in cells} == {0.0, 1.0, 2.0}

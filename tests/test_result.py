@@ -18,7 +18,8 @@ from iocurve.engine.plan import FileOpen, Plan, Rate, SyncEngine
 from iocurve.foundation.errors import ResultError
 from iocurve.foundation.units import SECOND_NS
 from iocurve.result.caps import Burst, caps
-from iocurve.result.document import EARLIER_FIELDS, CacheFacts, Limit, Point, Probe, Result
+from iocurve.result.document import CacheFacts, Limit, Point, Probe, Result
+from iocurve.result.document_file import EARLIER_FIELDS
 from iocurve.result.summary import merge_latencies, summarise
 
 BLOCK = 4096

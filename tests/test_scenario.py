@@ -28,7 +28,8 @@ from iocurve.measure.scenario.cases import Case, Cases, scaled
 from iocurve.measure.scenario.document import Scenario, load, names
 from iocurve.measure.scenario.runner import Request
 from iocurve.report.progress import NoView
-from iocurve.result.document import RESULT_NAME, Result
+from iocurve.result.document import Result
+from iocurve.result.document_file import RESULT_NAME
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import UNOPENED
 from programs import iocurve

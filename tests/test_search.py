@@ -31,7 +31,8 @@ from iocurve.measure.search.facts import BOUNDS, knee_facts, length_remarks, max
 from iocurve.measure.search.knee import Sample
 from iocurve.measure.search.late_share import Clusters, LateCount, crossing
 from iocurve.measure.search.loads import Effort
-from iocurve.result.document import RESULT_NAME, Result
+from iocurve.result.document import Result
+from iocurve.result.document_file import RESULT_NAME
 from iocurve.result.stats import Estimate, sample_mean
 from iocurve.targets import target as targets
 

@@ -30,7 +30,8 @@ from iocurve.measure.confirm import Confirmation, judged, run_experiment
 from iocurve.measure.confirm import tested as probe_verdict
 from iocurve.measure.variations import Variation
 from iocurve.measure.why import Probes, diagnose
-from iocurve.result.document import RESULT_NAME, Point, TargetFacts
+from iocurve.result.document import Point, TargetFacts
+from iocurve.result.document_file import RESULT_NAME
 from programs import status_of
 from queue_model import QUIET, Admit, Cap, Stations, Target, bucket, fixed_window, sliding_window, smoothing
 

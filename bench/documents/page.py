@@ -10,7 +10,7 @@ from bench.documents.commands import COMMANDS
 from bench.documents.rows import DOCUMENTS, Row
 from bench.documents.shown import reading_of
 from iocurve.foundation.units import format_bytes
-from iocurve.result.document import RESULT_NAME
+from iocurve.result.document_file import RESULT_NAME
 
 HEAD = """# The published documents, statement by statement
 

@@ -14,7 +14,8 @@ from iocurve.analysis import published
 from iocurve.analysis.families import MeasuredPoint, PointFamily
 from iocurve.analysis.load_names import point_unit
 from iocurve.foundation.units import format_latency
-from iocurve.result.document import RESULT_NAME, Axis, Point, Result
+from iocurve.result.document import Axis, Point, Result
+from iocurve.result.document_file import RESULT_NAME
 from iocurve.result.stalls import condition
 
 GAIN = re.compile(r"[^\[,]*(?:\[[^\]]*\])?")

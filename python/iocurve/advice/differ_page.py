@@ -13,7 +13,8 @@ from iocurve.report.cells import ReportFigure
 from iocurve.report.charts import WaterfallBar
 from iocurve.report.page import rendered
 from iocurve.report.table import Table
-from iocurve.result.document import Result, write_atomically
+from iocurve.result.document import Result
+from iocurve.result.document_file import write_atomically
 from iocurve.result.paired import RateRatio
 
 PAGE_NAME = "differ.html"

@@ -16,7 +16,8 @@ from iocurve.engine.plan import OperationKind, Plan
 from iocurve.foundation.errors import unknown
 from iocurve.foundation.units import MIB, MICROSECOND_NS, parse_bandwidth, parse_bytes, parse_count, parse_time_ns
 from iocurve.result import figures
-from iocurve.result.document import EARLIER_FIELDS, Result
+from iocurve.result.document import Result
+from iocurve.result.document_file import EARLIER_FIELDS
 
 Measure = Literal["time", "rate", "throughput", "size", "count", "number", "share", "text"]
 """The unit of a value: µs, operations per second, MiB/s, bytes, a count, a plain number, per cent, or text."""

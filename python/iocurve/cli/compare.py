@@ -22,7 +22,8 @@ from iocurve.cli.common import JsonFlag, Many, Ratio, show, show_json
 from iocurve.foundation.errors import Diagnostic, DialectError, ResultError, unknown
 from iocurve.report import checks, compared
 from iocurve.report.compared import Compared, History
-from iocurve.result.document import RESULT_NAME, Result, write_atomically
+from iocurve.result.document import Result
+from iocurve.result.document_file import RESULT_NAME, write_atomically
 from iocurve.result.figures import NAMES as FIGURE_NAMES
 from iocurve.result.paired import MARGIN
 

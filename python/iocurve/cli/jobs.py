@@ -19,7 +19,8 @@ from iocurve.foundation.errors import Diagnostic, DialectError, TargetError
 from iocurve.foundation.structs import Struct, field_texts
 from iocurve.foundation.units import parse_time_ns
 from iocurve.measure import jobs
-from iocurve.result.document import SCHEMA_VERSION, STREAM_HASH, Json, Point, Result
+from iocurve.result.document import STREAM_HASH, Point, Result
+from iocurve.result.document_file import SCHEMA_VERSION, Json
 from iocurve.result.figures import Figures, KindFigures
 
 CONVERTED = "|".join(name for name, entry in REGISTRY.items() if entry.converts)

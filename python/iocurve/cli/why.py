@@ -8,7 +8,8 @@ from iocurve.analysis import read
 from iocurve.analysis.client_limits import ClientVerdict, client_verdicts, limited_clients, who_of
 from iocurve.cli.common import Flag, JsonFlag, ResultPath, TargetText, refuse, show_json
 from iocurve.foundation.errors import Diagnostic, DialectError, ResultError
-from iocurve.result.document import RESULT_NAME, Limit, Point, Result
+from iocurve.result.document import Limit, Point, Result
+from iocurve.result.document_file import RESULT_NAME
 
 CLIENTS_LISTED_MAX = 12
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from iocurve.foundation.units import KIB
 from iocurve.imports.parsing import SourceFile, number, size, time_of, whole
-from iocurve.result.document import Json
+from iocurve.result.document_file import Json
 
 KINDS = ("read", "write", "trim")
 """Kinds in the order in which fio numbers them."""

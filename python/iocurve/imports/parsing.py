@@ -5,14 +5,17 @@ from __future__ import annotations
 import codecs
 import json
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from iocurve.foundation.errors import ResultError
-from iocurve.result.document import Json
+from iocurve.foundation.units import MILLISECOND_NS
+from iocurve.result.document_file import Json
 
 BYTES_MAX = 1 << 30
 """A larger file is refused: outputs of tools are smaller, logs of operations are not."""
@@ -143,6 +146,20 @@ def scaled(value: object, factor: float) -> float | None:
     found = number(value)
     # To a thousandth: 1.0093 ms are 1009300 ns.
     return None if found is None else round(found * factor, 3)
+
+
+def nanoseconds(milliseconds: object) -> float | None:
+    """A number of milliseconds in ns; None if it is none."""
+    return scaled(milliseconds, MILLISECOND_NS)
+
+
+Value = TypeVar("Value")
+
+
+def single(values: Iterable[Value]) -> Value | None:
+    """The value that all are; None of several different ones, and of none."""
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else None
 
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtp]?)(i?b?)\Z", re.IGNORECASE)

@@ -1,6 +1,6 @@
 """Writes the report of a result: a page that needs nothing but itself, the points as CSV, the charts as images.
 
-A directory of a result has ``result.json`` after every point, and the report at the end.
+A directory of a result has ``result.json`` with its journal after every point, and the report at the end.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
+import msgspec
+
 from iocurve.analysis import Reading, read
 from iocurve.analysis.limit_groups import LimitGroup
 from iocurve.analysis.limits import with_verdicts
@@ -32,7 +34,15 @@ from iocurve.machine.files import cache_directory
 from iocurve.report.conditions import conditions, emulation_label, heading, incomplete_reason, setting, targets, tools
 from iocurve.report.progress import NoView
 from iocurve.report.views import with_observer
-from iocurve.result.document import RESULT_NAME, Result, make_writable, write_atomically
+from iocurve.result.document import Result
+from iocurve.result.document_file import (
+    RESULT_NAME,
+    append,
+    journal_head,
+    journal_of,
+    make_writable,
+    write_atomically,
+)
 
 if TYPE_CHECKING:
     from iocurve.report.charts import Chart
@@ -241,10 +251,15 @@ def _vega_lite_version() -> str:
 
 PROOF_NAME = "proof.html"
 """The page of ``iocurve prove``, which is written next to the report."""
+WHOLE_BYTES_MAX = 1 << 20
+"""A ``result.json`` up to this size is written whole after every point."""
 
 
 class ReportDirectory:
     """Writes a result and its report. A file that cannot be written ends no run and costs no other file.
+
+    Points are appended to a journal next to a large ``result.json``, which is written again only when the journal has
+    become as large: the bytes written grow with the points, and not with their square.
 
     One run at a time writes to a directory: until it has finished, or the context ends. What an earlier run wrote there
     goes when this one has something to write.
@@ -260,7 +275,13 @@ class ReportDirectory:
         self.path = path
         self._has_written = False
         self._failure: str | None = None
-        """Reason why ``result.json`` is not the newest result."""
+        """Reason why ``result.json`` and its journal do not hold the newest result."""
+        self._kept: Result | None = None
+        """The result that they hold; None where a write has failed, or none was made."""
+        self._journal_room = 0
+        """Bytes that the journal may still take."""
+        self._journal_head = b""
+        """Its first line, as long as there is no journal."""
         if (reason := _failure(load_libraries)) is not None:
             print(f"warning: there will be no report.html: {reason}", file=sys.stderr)
 
@@ -271,9 +292,9 @@ class ReportDirectory:
         self._release()
 
     def keep(self, result: Result) -> None:
-        """Writes ``result.json``; the first failure of several is printed."""
+        """Writes what is new of the result; the first failure of several is printed."""
         before = self._failure
-        self._write_result(result)
+        self._failure = _failure(partial(self._keep, result))
         if self._failure and not before:
             print(f"warning: {self._failure}; iocurve tries again after each point", file=sys.stderr)
 
@@ -290,13 +311,32 @@ class ReportDirectory:
         self._release()
         return result.with_note("result_not_written", self._failure, "error") if self._failure else result
 
+    def _keep(self, result: Result) -> None:
+        """Appends what is new to the journal; writes the whole document where the journal has no room for it."""
+        kept, self._kept = self._kept, None
+        line = msgspec.json.encode(result.changes(kept)) + b"\n" if kept is not None and self._journal_room else b""
+        if not 0 < len(line) <= self._journal_room:
+            self._write_whole(result)
+            return
+        append(journal_of(self.path / RESULT_NAME), line, self._journal_head)
+        self._kept, self._journal_head, self._journal_room = result, b"", self._journal_room - len(line)
+
     def _write_result(self, result: Result) -> None:
-        if not self._has_written:
-            for name in (*DOCUMENTS, PROOF_NAME):
-                with contextlib.suppress(OSError):
-                    (self.path / name).unlink()
+        self._failure = _failure(partial(self._write_whole, result))
+
+    def _write_whole(self, result: Result) -> None:
+        """Writes ``result.json``, which ends its journal."""
+        path, earlier = self.path / RESULT_NAME, () if self._has_written else (*DOCUMENTS, PROOF_NAME)
+        for name in earlier:
+            with contextlib.suppress(OSError):
+                (self.path / name).unlink()
         self._has_written = True
-        self._failure = _failure(partial(result.write, self.path / RESULT_NAME))
+        content = result.document()
+        write_atomically(path, content)
+        with contextlib.suppress(OSError):
+            journal_of(path).unlink()
+        self._kept, self._journal_head = result, journal_head(content)
+        self._journal_room = len(content) if len(content) > WHOLE_BYTES_MAX else 0
 
     def _write(self, name: str, document: Callable[[Reading], str], result: Result) -> None:
         write_atomically(self.path / name, document(read(result)).encode())

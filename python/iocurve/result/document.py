@@ -7,12 +7,12 @@ Figures over workers (``iocurve.result.figures``) are written for other programs
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -22,12 +22,13 @@ from iocurve._native import VERSION
 from iocurve.engine.derived import counts_bytes, stream_hash
 from iocurve.engine.outcome import KindOutcome, Outcome, Stall, State, WorkerOutcome
 from iocurve.engine.plan import Plan
-from iocurve.foundation.errors import ResultError, TargetError, option
+from iocurve.foundation.errors import ResultError
 from iocurve.foundation.structs import Struct, refusal
 from iocurve.foundation.units import SECOND_NS, counted, format_count, format_duration, format_latency, format_number
 from iocurve.result import figures, frames
-from iocurve.result.caps import CAPS, Burst, Cap, cap_value, caps
+from iocurve.result.caps import Cap, cap_value
 from iocurve.result.course import course, course_of, for_document, records, series
+from iocurve.result.document_file import RESULT_NAME, Json, read_document, write_atomically
 from iocurve.result.figures import Figures, KindFigures
 from iocurve.result.imported import ImportFacts, unstated
 from iocurve.result.paired import MARGIN, RatePair, RateRatio, confidence_of_turns, counting_resolution, rate_ratio
@@ -41,11 +42,6 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-SCHEMA_VERSION = 5
-VERSIONS_READ = (2, 3, 4, SCHEMA_VERSION)
-"""Version 4 had ``EARLIER_FIELDS``, version 3 no figures; ``_from_version_2`` has what changed before it."""
-RESULT_NAME = "result.json"
-"""File name of the result in a report's directory."""
 Axis = int | float | str
 RateName = Literal["iops", "bytes_per_s"]
 
@@ -371,18 +367,6 @@ class Limit(Struct):
 
 INCONCLUSIVE = "inconclusive"
 """The label of a point whose limit is not known."""
-EARLIER_FIELDS = {
-    "disturbance": "noise",
-    "fresh_turns": "fresh_runs",
-    "gain": "speedup",
-    "probes": "perturbation_tests",
-    "repeated_turns": "repeated_runs",
-    "repeats": "retries",
-    "round": "repetition",
-    "turns": "runs",
-    "turns_chosen": "runs_chosen",
-}
-"""Fields of results, points, their runs and caches that had other names until version 4."""
 EARLIER_VALUES = {"foreign_cpu": "cpu_contention", "others_cpu": "cpu_contention", "cannot tell": INCONCLUSIVE}
 """Codes and short names of limits that were others in earlier versions; checks accept them, too."""
 OWN_LIMITS = ("machine", "generator", "cpu_contention")
@@ -810,17 +794,13 @@ class Result(Struct):
     @classmethod
     def read(cls, path: Path | str) -> Result:
         """Reads ``result.json``, or the one in a directory. Raises ``ResultError``."""
-        import json
-
         path = Path(path) / RESULT_NAME if Path(path).is_dir() else Path(path)
-        text = _read_text(path)
+        document = read_document(path)
+        points = document.get("points")
+        if isinstance(points, list):
+            document["points"] = [_without_figures(point) if isinstance(point, dict) else point for point in points]
         try:
-            document = json.loads(text, parse_constant=_refused_constant)
-        except ValueError as error:
-            raise ResultError(f"{path} is not JSON ({error}); was it truncated?") from None
-        version = _checked_version(path, document)
-        try:
-            return cls.from_builtins(_current(document, version))
+            return cls.from_builtins(document)
         except ValueError as error:
             raise ResultError(f"{path} is not a result of iocurve: {refusal(error)}") from None
 
@@ -830,8 +810,20 @@ class Result(Struct):
 
     def document(self) -> bytes:
         """The text of ``result.json``, in which each point carries its figures."""
-        written = self.to_builtins() | {"points": [_written(point) for point in self.points]}
+        written = self.replace(points=()).to_builtins() | {"points": [_written(point) for point in self.points]}
         return msgspec.json.format(msgspec.json.encode(written), indent=1) + b"\n"
+
+    def changes(self, earlier: Result) -> Json:
+        """The difference from an earlier state, which its document has: fields, and the points that were replaced."""
+        old, new = earlier.points, self.points
+        first = _alike(old, new)
+        last = len(old) - _alike(old[first:][::-1], new[first:][::-1])
+        fields = [name for name in self.__struct_fields__ if getattr(self, name) is not getattr(earlier, name)]
+        written = self.replace(points=()).to_builtins()
+        return {name: written[name] for name in fields} | {
+            "replaced": (first, last),
+            "points": [_written(point) for point in new[first : len(new) - len(old) + last]],
+        }
 
     def to_records(self) -> list[dict[str, Axis | None]]:
         """One flat record per point, all with the same keys; units are in the names."""
@@ -874,6 +866,11 @@ class Result(Struct):
     def _repr_html_(self) -> str:
         """The form in a notebook: a table of the points."""
         return frames.html(f"{self.name}: {self.state}", self.to_records())
+
+
+def _alike(one: Sequence[Point], other: Sequence[Point]) -> int:
+    """The number of points at the start that two states of a result share."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(one, other, strict=False)))
 
 
 def _rate_pairs(point: Point, base: Point, rate: RateName) -> list[RatePair]:
@@ -944,140 +941,6 @@ def _comparison_record(point: Point, points: Sequence[Point]) -> dict[str, Axis 
     return record
 
 
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise ResultError(f"{path} is not a result of iocurve: it is not text") from None
-    except OSError as error:
-        raise ResultError(f"{path} cannot be read: {error.strerror}") from None
-
-
-def _checked_version(path: Path | str, document: object) -> int:
-    """The version of the document. Checked first, so that a newer document is reported as newer and not as faulty."""
-    found = document.get("schema_version") if isinstance(document, dict) else None
-    if found is None:
-        raise ResultError(f"{path} is not a result of iocurve: it has no schema_version")
-    if not isinstance(found, int) or found not in VERSIONS_READ:
-        hint = "read it with a newer iocurve" if isinstance(found, int) and found > SCHEMA_VERSION else "measure again"
-        raise ResultError(f"{path} has schema_version {found}, this iocurve reads 2 to {SCHEMA_VERSION}; {hint}")
-    return found
-
-
-Json = dict[str, Any]
-"""A parsed document."""
-
-
-def _current(document: Json, version: int) -> Json:
-    """A document of any version as one of this version, without the figures that are computed from it."""
-    if version == 2:
-        document = _from_version_2(document)
-    document = _in_current_names(document)
-    points = document.get("points")
-    if isinstance(points, list):
-        points = [_without_figures(point) if isinstance(point, dict) else point for point in points]
-        document = document | {"points": points}
-    return document | {"schema_version": SCHEMA_VERSION}
-
-
-def _in_current_names(part: Json) -> Json:
-    """A result, a point, a run or the facts of a cache with the names of today; plans and outcomes stay as they are."""
-    nested: Json = {
-        name: [_in_current_names(each) if isinstance(each, dict) else each for each in part[name]]
-        for name in ("points", "turns", "discarded")
-        if isinstance(part.get(name), list)
-    }
-    if isinstance(part.get("cache"), dict):
-        nested["cache"] = _in_current_names(part["cache"])
-    return {EARLIER_FIELDS.get(name, name): value for name, value in (part | nested).items()}
-
-
 def _without_figures(point: Json) -> Json:
     computed = {name for name, value in point.items() if name == STREAM_HASH or figures.is_computed(name, value)}
     return {name: value for name, value in point.items() if name not in computed - {*Point.__struct_fields__}}
-
-
-def _from_version_2(document: Json) -> Json:
-    """A document of version 2 as version 3: a worker's ``clone`` is its ``jobnum``, limits of targets are ``caps``."""
-
-    def renamed(value: Any) -> Any:
-        if isinstance(value, dict):
-            if "next_tib_bytes_per_s" in value:
-                return _target_from_version_2(value)
-            return {"jobnum" if key == "clone" else key: renamed(part) for key, part in value.items()}
-        return [renamed(part) for part in value] if isinstance(value, list) else value
-
-    converted: Json = renamed(document)
-    return converted
-
-
-def _target_from_version_2(target: Json) -> Json:
-    """The facts of a target whose limits were fields, most of them in ``further``."""
-    facts = {name: value for name, value in target.items() if name != "further"} | (target.get("further") or {})
-    burst_iops, credits = facts.pop("burst_iops", None), facts.pop("burst_credits", None)
-    burst = Burst(value=burst_iops, credits=credits) if burst_iops and credits else None
-    names = {_VERSION_2_CAPS.get(cap.name, cap.name): cap.name for cap in CAPS}
-    values = {name: facts.pop(old, None) for old, name in names.items()}
-    return facts | {"caps": [cap.to_builtins() for cap in caps(values, burst)]}
-
-
-_VERSION_2_CAPS = {
-    "client.bandwidth_read_bytes_per_s": "client_read_bytes_per_s",
-    "client.bandwidth_write_bytes_per_s": "client_egress_bytes_per_s",
-    "client.iops_read": "client_iops_read",
-    "client.iops_write": "client_iops_write",
-    "connection.requests_in_flight": "connection_requests_in_flight",
-    "connection.bandwidth_bytes_per_s": "connection_bytes_per_s",
-    "connection.bandwidth_read_bytes_per_s": "connection_read_bytes_per_s",
-    "connection.bandwidth_write_bytes_per_s": "connection_write_bytes_per_s",
-    "connection.iops": "connection_iops",
-    "connection.iops_read": "connection_iops_read",
-    "connection.iops_write": "connection_iops_write",
-}
-"""The fields of version 2 with other names than the cap has."""
-
-
-RESULT_BYTES_MIN = 64 << 10
-"""A directory for results must have room for this much, which a result with few points takes."""
-
-
-def _refused_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no value of JSON")
-
-
-def make_writable(directory: Path) -> None:
-    """Creates the directory of a report before the measurement. Raises ``TargetError`` if it is not writable."""
-    import tempfile
-
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=directory) as file:
-            # An empty file can be created on a full disk.
-            file.write(bytes(RESULT_BYTES_MIN))
-    except OSError as error:
-        raise TargetError(
-            f"{option('out')} {directory}: {error.strerror}; name a directory that you can write to"
-        ) from None
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Writes a file atomically: readers see the old file or the new one. Raises ``ResultError``."""
-    try:
-        _replace(path, content)
-    except OSError as error:
-        raise ResultError(f"{path} cannot be written: {error.strerror}", ran=True) from None
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Writes and syncs a temporary file in the same directory, then renames it."""
-    # The name is known before the file exists: a signal that arrives while it is created leaves no file either.
-    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

@@ -24,7 +24,8 @@ from iocurve.measure.scenario.document import Family, Form, Scenario
 from iocurve.measure.scenario.runner import FormName, Request
 from iocurve.measure.search.command import workload_of
 from iocurve.report.progress import View
-from iocurve.result.document import RESULT_NAME, Axis, Result, TargetFacts
+from iocurve.result.document import Axis, Result, TargetFacts
+from iocurve.result.document_file import RESULT_NAME
 from iocurve.targets import target as targets
 
 ROUNDS_MAX = 100
