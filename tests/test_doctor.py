@@ -24,8 +24,7 @@ from iocurve.advice.doctor import host as hosts
 from iocurve.advice.doctor.bundle import bundle
 from iocurve.advice.doctor.checks import CHECKS, Diagnosis, DoctorRow, Judgement, TunedSetting
 from iocurve.advice.doctor.diagnose import Known, diagnose
-from iocurve.advice.doctor.host import Bundle, HostFiles
-from iocurve.advice.doctor.mounts import ClientMount, mounts
+from iocurve.advice.doctor.host import Bundle, ClientMount, HostFiles, mounts
 from iocurve.analysis.compare import Difference
 from iocurve.cli.commands import run
 from iocurve.engine.plan import NfsEngine

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from goldens import cases, matches
-from iocurve.advice import measured, observe
+from iocurve.advice import observe
+from iocurve.advice.demand import measured_demand
 from iocurve.advice.doctor.host import HostFiles
 from iocurve.advice.observation import KindObserved, Observation, job_file
 from iocurve.advice.observe import CounterSample, Processes, Subject, find_subject, observation
@@ -76,7 +77,7 @@ def test_an_observation_is_saved_and_read(tmp_path: Path) -> None:
 def test_an_observation_is_the_start_of_a_sizing(tmp_path: Path) -> None:
     found, _ = observed(tmp_path, {"reads": 8_000, "writes": 4_000, "queue_ms": 3_500})
     (tmp_path / "o.json").write_text(found.to_json())
-    start = measured.from_file(tmp_path / "o.json", iops=0, bytes_per_s=0, block_bytes=None)
+    start = measured_demand(tmp_path / "o.json", iops=0, bytes_per_s=0, block_bytes=None)
     assert (start.iops, start.read_percent, start.latency_ns) == (1_000, 70.0, 2_050_000)
     assert start.bytes_per_s == 700 * 8_192 + 300 * 65_536
     assert start.block_bytes == round((700 * 8_192 + 300 * 65_536) / 1_000)
@@ -87,7 +88,7 @@ def test_an_idle_observation_is_no_start(tmp_path: Path) -> None:
     found, _ = observed(tmp_path, {"reads": 1_000, "writes": 1_000})
     (tmp_path / "o.json").write_text(found.to_json())
     with pytest.raises(ResultError, match="was idle while it was observed"):
-        measured.from_file(tmp_path / "o.json", iops=0, bytes_per_s=0, block_bytes=None)
+        measured_demand(tmp_path / "o.json", iops=0, bytes_per_s=0, block_bytes=None)
 
 
 def test_a_device_has_latencies_that_are_not_split(tmp_path: Path) -> None:

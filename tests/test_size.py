@@ -13,8 +13,8 @@ from bench.sizing.__main__ import TABLE, answers, table
 from data import synthetic
 from data.synthetic import VOLUME, fio_run
 from goldens import cases, matches, present
-from iocurve.advice import facts, measured, sizing, volumes
-from iocurve.advice.demand import Alternative, Demand, parse_mix, read_prices
+from iocurve.advice import facts, sizing, volumes
+from iocurve.advice.demand import Alternative, Demand, measured_demand, parse_mix, read_prices
 from iocurve.advice.observation import KindObserved, Observation, ObservedInterval
 from iocurve.analysis import read
 from iocurve.analysis.limit_groups import Twice
@@ -193,7 +193,7 @@ def test_prices_are_the_users(tmp_path: Path) -> None:
 def test_a_measured_curve(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "result.json"
     fio_run().write(path)
-    start = measured.from_file(path, iops=0, bytes_per_s=0, block_bytes=None)
+    start = measured_demand(path, iops=0, bytes_per_s=0, block_bytes=None)
     found = size(capsys, "--from", str(path))
     assert found["demand"]["iops"] == start.iops
     assert found["demand"]["latency_ns"] == start.latency_ns
@@ -201,7 +201,7 @@ def test_a_measured_curve(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     more = size(capsys, "--from", str(path), "--iops", "10M")
     assert "the demand was not measured here" in more["warnings"][0]
     with pytest.raises(ResultError, match="no point with blocks"):
-        measured.from_file(path, iops=0, bytes_per_s=0, block_bytes=64 * MIB)
+        measured_demand(path, iops=0, bytes_per_s=0, block_bytes=64 * MIB)
 
 
 def test_an_observation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,23 +52,24 @@ class KindObserved(Struct):
     @property
     def mean_bytes(self) -> float | None:
         """Mean size; None without operations."""
-        return self.bytes / self.operations if self.operations else None
+        return self._mean(self.bytes)
 
     @property
     def mean_us(self) -> float | None:
         """Mean latency in µs; None without operations."""
-        return self.latency_us_total / self.operations if self.operations else None
+        return self._mean(self.latency_us_total)
 
     @property
     def client_wait_us(self) -> float | None:
         """Mean wait in the client in µs; None without operations or where counters do not tell."""
-        total = self.client_wait_us_total
-        return total / self.operations if self.operations and total is not None else None
+        return self._mean(self.client_wait_us_total)
 
     @property
     def server_us(self) -> float | None:
         """Mean time of network and server in µs; None without operations or where counters do not tell."""
-        total = self.server_us_total
+        return self._mean(self.server_us_total)
+
+    def _mean(self, total: float | None) -> float | None:
         return total / self.operations if self.operations and total is not None else None
 
     @property

@@ -12,8 +12,7 @@ from typing import Literal
 import msgspec
 
 from iocurve.advice.doctor import local, machine, nfs
-from iocurve.advice.doctor.host import HostFiles
-from iocurve.advice.doctor.mounts import ClientMount, mounts, nfs_statistics
+from iocurve.advice.doctor.host import ClientMount, HostFiles, mounts, nfs_statistics
 from iocurve.advice.observation import (
     KindObserved,
     LimitNear,
@@ -194,7 +193,6 @@ def observation(
     subject: Subject,
     taken: Sequence[CounterSample],
     processes: tuple[Processes, Processes] | None = None,
-    limits: Sequence[LimitNear] = (),
 ) -> Observation:
     """The observation of two samples or more. Raises ``TargetError`` if there are fewer, or counters went back."""
     if len(taken) < 2:
@@ -214,7 +212,6 @@ def observation(
         other_operations=last.other_operations - first.other_operations,
         intervals=tuple(interval(one, two, one.time_s - first.time_s) for one, two in pairs),
         processes=moved(*processes, subject) if processes else (),
-        limits=tuple(limits),
         connections=len(subject.mount.transports) or subject.mount.nconnect if subject.mount else None,
     )
 

@@ -9,26 +9,28 @@ from pathlib import Path
 
 from iocurve._native import VERSION
 from iocurve.advice.prove import DEPTHS, JudgedSlo, Proof
-from iocurve.foundation.units import counted, format_bytes
+from iocurve.foundation.units import capitalised, counted, format_bytes
 from iocurve.foundation.units import sentence as as_sentence
 from iocurve.report.page import PROOF_NAME, rendered
 from iocurve.report.table import Table
-from iocurve.result.document import Result, write_atomically
+from iocurve.result.document import Result
+from iocurve.result.document_file import write_atomically
 
 COLUMNS = ("verdict", "SLO", "agreed", "measured (95 %)", "worst run", "why", "source")
 WORDS = {
-    "passed": "pass",
-    "failed": "fail",
-    "not_delivered": "not delivered to this client",
-    "inconclusive": "inconclusive",
+    "passed": ("pass", "met"),
+    "failed": ("fail", "missed"),
+    "not_delivered": ("not delivered to this client",) * 2,
+    "inconclusive": ("inconclusive",) * 2,
 }
+"""Each verdict as the cell of a row, and as a word of a sentence."""
 
 
 def rows(proof: Proof) -> list[tuple[str, ...]]:
     """A row for each SLO, in the order of ``COLUMNS``."""
     return [
         (
-            WORDS[one.verdict],
+            WORDS[one.verdict][0],
             one.slo.name,
             one.slo.bound_text,
             one.value_text,
@@ -42,14 +44,8 @@ def rows(proof: Proof) -> list[tuple[str, ...]]:
 
 def sentence(proof: Proof) -> str:
     """``4 SLOs: 3 met, 1 missed``."""
-    words = {
-        "passed": "met",
-        "failed": "missed",
-        "not_delivered": "not delivered to this client",
-        "inconclusive": "inconclusive",
-    }
-    counts = {verdict: sum(one.verdict == verdict for one in proof.judged) for verdict in words}
-    parts = [f"{count} {words[verdict]}" for verdict, count in counts.items() if count]
+    counts = {word: sum(one.verdict == verdict for one in proof.judged) for verdict, (_, word) in WORDS.items()}
+    parts = [f"{count} {word}" for word, count in counts.items() if count]
     return f"{counted(len(proof.judged), 'SLO')}: {', '.join(parts)}"
 
 
@@ -60,14 +56,13 @@ def finding(proof: Proof) -> str:
     """
     kept = sum(one.verdict == "passed" for one in proof.judged)
     told = [f"{kept} of {counted(len(proof.judged), 'SLO')} {'is' if kept == 1 else 'are'} met."]
-    words = {"failed": "Missed", "not_delivered": "Not delivered to this client", "inconclusive": "Inconclusive"}
-    for verdict, word in words.items():
+    for verdict, (_, word) in WORDS.items():
         others = [
             f"{one.slo.name}: {one.value_text} instead of {one.slo.bound_text}"
             for one in proof.judged
-            if one.verdict == verdict
+            if one.verdict == verdict != "passed"
         ]
-        told += [f"{word}: {'; '.join(others)}."] if others else []
+        told += [f"{capitalised(word)}: {'; '.join(others)}."] if others else []
     return " ".join(told)
 
 

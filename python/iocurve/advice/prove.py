@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -412,10 +412,7 @@ class Prover(msgspec.Struct):
         why = f"the burst ended after {lasted}" if held < len(course) else f"it held to the end, for {lasted}"
         if is_short and verdict == "inconclusive":
             why += f"; --burst-time {math.ceil(slo.bound)}s decides it"
-        found = JudgedSlo(
-            slo=slo, verdict=verdict, value=length_s, low=length_s, high=high_s, why=why,
-            points=(point.name,), depth=DEPTHS[1], **_worst_of(slo, [point]),
-        )  # fmt: skip
+        found = _of_burst(slo, verdict, Value(length_s, length_s, high_s), why, point)
         # A limit shows in a level that stays where the burst ended, also where others disturbed the run.
         is_clear = _agree(_thirds(rates[:held])) and _agree(_thirds(rates[held + 1 :]))
         excuse = _disturbed(point) if verdict == "failed" and not is_clear else ""
@@ -438,10 +435,7 @@ class Prover(msgspec.Struct):
         mean = sample_mean(list(rates))
         value = Value(mean.mean, mean.mean - mean.half_width, mean.mean + mean.half_width)
         verdict, why = self._compared(slo, value, point)
-        found = JudgedSlo(
-            slo=slo, verdict=verdict, value=mean.mean, low=value.low, high=value.high, why=why,
-            points=(point.name,), depth=DEPTHS[1], **_worst_of(slo, [point]),
-        )  # fmt: skip
+        found = _of_burst(slo, verdict, value, why, point)
         return self._excused(found, point, _thirds(rates)) if verdict == "failed" else found
 
     # ---- latencies
@@ -481,7 +475,7 @@ class Prover(msgspec.Struct):
     def _found(self, slo: Slo, point: Point, points: Sequence[Point]) -> JudgedSlo:
         verdict, why, value = self._check(slo, point)
         limit = verdict_of(point, self.opened.facts)
-        return JudgedSlo(
+        found = JudgedSlo(
             slo=slo,
             verdict=verdict,
             value=float(value.value) if value and not isinstance(value.value, str) else None,
@@ -491,8 +485,8 @@ class Prover(msgspec.Struct):
             points=tuple(one.name for one in points),
             depth=int(point.axes.get("depth", 0)) or None,
             limited_by=f"{limit.text} ({limit.confidence})" if limit and is_sure(limit) else "",
-            **_worst_of(slo, points),
         )
+        return _with_worst(found, points)
 
     def _check(self, slo: Slo, point: Point) -> tuple[Verdict, str, Value | None]:
         values = PointValues(self.campaign.result, point)
@@ -539,15 +533,29 @@ def _value_of(slo: Slo, point: Point) -> float:
     return values.get(slo.measure, figures.iops) or 0.0
 
 
-def _worst_of(slo: Slo, points: Sequence[Point]) -> dict[str, Any]:
-    """The fields of an SLO that tell of all its runs."""
-    values = [_value_of(slo, one) for one in points]
-    is_burst = slo.measure in ("burst_iops", "burst_s")
-    return {
-        "worst": None if is_burst else min(values) if slo.is_least else max(values),
-        "longest_us": max(one.summary().latency.max_ns for one in points) / MICROSECOND_NS,
-        "stalled": any(stalls.of_target(one) for one in points),
-    }
+def _of_burst(slo: Slo, verdict: Verdict, value: Value, why: str, point: Point) -> JudgedSlo:
+    found = JudgedSlo(
+        slo=slo,
+        verdict=verdict,
+        value=float(value.value),
+        low=value.low,
+        high=value.high,
+        why=why,
+        points=(point.name,),
+        depth=DEPTHS[1],
+    )
+    return _with_worst(found, [point])
+
+
+def _with_worst(found: JudgedSlo, points: Sequence[Point]) -> JudgedSlo:
+    """The SLO with what tells of all its runs."""
+    values = [_value_of(found.slo, one) for one in points]
+    is_burst = found.slo.measure in ("burst_iops", "burst_s")
+    return found.replace(
+        worst=None if is_burst else min(values) if found.slo.is_least else max(values),
+        longest_us=max(one.summary().latency.max_ns for one in points) / MICROSECOND_NS,
+        stalled=any(stalls.of_target(one) for one in points),
+    )
 
 
 def intervals_held(rates: Sequence[float], least: float) -> int:

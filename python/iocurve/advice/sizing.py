@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-import msgspec
-
 from iocurve.advice.demand import Alternative, Demand, Impossible, Prices
 from iocurve.advice.disks import disks
 from iocurve.advice.links import Clients, InFlight, binding, carries, client_links, in_flight, machines, most
-from iocurve.advice.volumes import volume_at, volumes
+from iocurve.advice.volumes import next_tib_gain, volume_at, volumes
 from iocurve.engine.plan import DiskPlan
 from iocurve.foundation.errors import Diagnostic, DialectError
 from iocurve.foundation.structs import Struct
@@ -203,7 +201,7 @@ def _have_links(
     each = nconnect or (profile.nconnect if clients or vm else None)
     if each:
         links += client_links(name, limits, vm, clients or 1, each)
-    gain = profile_limits.next_tib_bytes_per_s(lambda quota: profile_limits.resolve(name, quota), size)
+    gain = next_tib_gain(name, size)
     step = f"1 TiB more gives {amount('bytes_per_s', gain)}" if gain else "a larger quota gives no more at this level"
     return links, step, _burst(limits)
 
@@ -327,12 +325,8 @@ def sources() -> list[dict[str, str]]:
 CLIENTS_SHOWN = 6
 
 
-class SizingSection(msgspec.Struct, frozen=True):
-    """A part of the output."""
-
-    title: str
-    lines: tuple[str, ...] = ()
-    table: Table | None = None
+SizingSection = tuple[str, Sequence[str], Table | None]
+"""A part of the output: its title, lines, and a table."""
 
 
 def sizing_sections(sizing: Sizing) -> Iterator[SizingSection]:
@@ -340,14 +334,14 @@ def sizing_sections(sizing: Sizing) -> Iterator[SizingSection]:
     about = [f"load: {sizing.demand.text}"]
     if sizing.measured:
         about.append(f"measured: {sizing.measured}")
-    yield SizingSection("", (*about, *sizing.warnings))
+    yield "", (*about, *sizing.warnings), None
     kinds = {"volume": "Volumes and shares", "disk": "Disks and their virtual machine"}
     for kind, title in kinds.items():
         found = [one for one in sizing.alternatives if one.kind == kind]
         if found:
             yield _alternatives(title, found, sizing.currency)
     if sizing.impossible:
-        yield SizingSection("Not enough", tuple(f"{one.name}: {one.why}" for one in sizing.impossible))
+        yield "Not enough", [f"{one.name}: {one.why}" for one in sizing.impossible], None
     yield from _clients(sizing)
     yield _in_flight(sizing)
 
@@ -368,7 +362,7 @@ def _alternatives(title: str, found: Sequence[Alternative], currency: str) -> Si
     ]
     formulas = dict.fromkeys(f"{one.name}: {one.formula} ({one.source})" for one in found)
     columns = ("product", "how", "provisioned", *price, "binds first", "next step, notes")
-    return SizingSection(title, tuple(formulas), Table(columns, rows, sentences=columns))
+    return title, tuple(formulas), Table(columns, rows, sentences=columns)
 
 
 def _clients(sizing: Sizing) -> Iterator[SizingSection]:
@@ -376,7 +370,7 @@ def _clients(sizing: Sizing) -> Iterator[SizingSection]:
         return
     if not sizing.clients:
         none = "no machine that is known, in any number, carries the load with these connections"
-        yield SizingSection("Clients", (none,))
+        yield "Clients", (none,), None
         return
     rows = [
         (f"{one.count} × {one.vm}", str(one.vcpus), str(one.nconnect), one.binds_first, alone)
@@ -386,17 +380,17 @@ def _clients(sizing: Sizing) -> Iterator[SizingSection]:
     more = len(sizing.clients) - len(rows)
     lines = [f"for {sizing.clients_of}"] + ([f"{more} other sizes are in --json"] if more else [])
     columns = ("clients", "vCPUs", "nconnect", "binds first", "without nconnect")
-    yield SizingSection("Clients", tuple(lines), Table(columns, rows, sentences=columns))
+    yield "Clients", lines, Table(columns, rows, sentences=columns)
 
 
 def _in_flight(sizing: Sizing) -> SizingSection:
     found = sizing.in_flight
     if found is None or not found.formulas:
-        return SizingSection("In flight", ("give --iops or --bs, and --latency, for Little's law and the TCP window",))
+        return "In flight", ("give --iops or --bs, and --latency, for Little's law and the TCP window",), None
     lines = list(found.formulas)
     if found.low is not None and found.high is not None:
         lines.append(f"by the measured latency: {found.low:,.1f} to {found.high:,.1f} in flight (95 %)")
-    return SizingSection("In flight", tuple(lines))
+    return "In flight", lines, None
 
 
 def chain_sections(chain: Chain) -> Iterator[SizingSection]:
@@ -411,7 +405,7 @@ def chain_sections(chain: Chain) -> Iterator[SizingSection]:
     lines += [line for line in (chain.burst, chain.next_step) if line]
     rows = [(one.name, one.carries, one.standing, one.source) for one in chain.links]
     columns = ("link", "carries", "figure", "source")
-    yield SizingSection("", tuple(lines), Table(columns, rows, sentences=columns))
+    yield "", lines, Table(columns, rows, sentences=columns)
 
 
 def _load(chain: Chain) -> str:
@@ -431,9 +425,8 @@ def _rates(bytes_per_s: float | None, iops: float | None) -> str:
 def markdown(sections: Sequence[SizingSection]) -> str:
     """The sections as Markdown."""
     parts: list[str] = []
-    for section in sections:
-        if section.title:
-            parts.append(f"## {section.title}")
-        parts += ["\n".join(f"- {line}" for line in section.lines)] if section.lines else []
-        parts += ["\n".join(section.table.markdown())] if section.table else []
+    for title, lines, table in sections:
+        parts += [f"## {title}"] if title else []
+        parts += ["\n".join(f"- {line}" for line in lines)] if lines else []
+        parts += ["\n".join(table.markdown())] if table else []
     return "\n\n".join(parts) + "\n"

@@ -201,31 +201,28 @@ def _rates(
         if most and bound * SMALL > ROOM * most:
             not_judged.append(f"IOPS of {kind}s: blocks of {format_bytes(SMALL)} reach the throughput limit first")
             continue
-        yield Slo(
-            name=f"IOPS, random {kind}s of {format_bytes(SMALL)}",
-            measure="iops",
-            bound=float(bound),
-            workload=f"rw=rand{kind} bs={SMALL // KIB}k",
-            block_bytes=SMALL,
-            kind=kind,
-            source=source or sources[_cap_name("iops", of, "")],
-        )
+        yield _small("IOPS, ", "iops", float(bound), kind, source or sources[_cap_name("iops", of, "")])
+
+
+def _small(what: str, measure: Measure, bound: float, kind: Literal["read", "write"], source: str) -> Slo:
+    """An SLO on small random operations."""
+    return Slo(
+        name=f"{what}random {kind}s of {format_bytes(SMALL)}",
+        measure=measure,
+        bound=bound,
+        workload=f"rw=rand{kind} bs={SMALL // KIB}k",
+        block_bytes=SMALL,
+        kind=kind,
+        source=source,
+    )
 
 
 def _latency(
     measure: Literal["p99", "mean"], bound_ns: int, kind: Literal["read", "write"], depth: int, source: str
 ) -> Slo:
     noun = "99th percentile" if measure == "p99" else "mean latency"
-    return Slo(
-        name=f"{noun}, random {kind}s of {format_bytes(SMALL)}, {depth} in flight",
-        measure=measure,
-        bound=bound_ns / 1000,
-        workload=f"rw=rand{kind} bs={SMALL // KIB}k",
-        block_bytes=SMALL,
-        kind=kind,
-        depth=depth,
-        source=source,
-    )
+    found = _small(f"{noun}, ", measure, bound_ns / 1000, kind, source)
+    return found.replace(name=f"{found.name}, {depth} in flight", depth=depth)
 
 
 def _burst(limits: Limits, throughput: dict[Kind, int], source: str) -> Iterator[Slo]:
@@ -236,18 +233,9 @@ def _burst(limits: Limits, throughput: dict[Kind, int], source: str) -> Iterator
     if most and burst.value * SMALL > ROOM * most:
         return
     lasts = burst.credits / (burst.value - baseline)
-    for measure, bound, noun in (("burst_iops", float(burst.value), "IOPS"), ("burst_s", lasts, "length")):
-        yield Slo(
-            name=f"burst, {noun}, random reads of {format_bytes(SMALL)}",
-            measure="burst_iops" if measure == "burst_iops" else "burst_s",
-            bound=bound,
-            workload=f"rw=randread bs={SMALL // KIB}k",
-            block_bytes=SMALL,
-            kind="read",
-            burst_iops=float(burst.value),
-            baseline_iops=float(baseline),
-            source=source,
-        )
+    rates = {"burst_iops": float(burst.value), "baseline_iops": float(baseline)}
+    yield _small("burst, IOPS, ", "burst_iops", float(burst.value), "read", source).replace(**rates)
+    yield _small("burst, length, ", "burst_s", lasts, "read", source).replace(**rates)
 
 
 def _least(caps: dict[Kind, int], kind: Literal["read", "write"]) -> tuple[int, Kind]:

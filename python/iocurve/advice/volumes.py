@@ -50,10 +50,13 @@ def _links_at(name: str, quota_bytes: int, **settings: int | None) -> list[LinkL
 
 
 def _smallest(name: str, profile: Profile, demand: Demand) -> int | None:
-    at_least = max(profile.sizes.at_least_gib, math.ceil(Fraction(demand.capacity_bytes, GIB)))
     return facts.smallest_quota(
-        lambda quota: carries(_links_at(name, quota), demand), at_least, profile.sizes.at_most_gib
+        lambda quota: carries(_links_at(name, quota), demand), _least_gib(profile, demand), profile.sizes.at_most_gib
     )
+
+
+def _least_gib(profile: Profile, demand: Demand) -> int:
+    return max(profile.sizes.at_least_gib, math.ceil(Fraction(demand.capacity_bytes, GIB)))
 
 
 # ---- throughput and IOPS follow from the quota
@@ -92,7 +95,6 @@ def _bursting(name: str, profile: Profile, demand: Demand) -> Iterator[Alternati
     if profile.burst_iops is None or _sets_iops(profile) or not demand.iops:
         return
     steady = _smallest(name, profile, demand)
-    at_least = max(profile.sizes.at_least_gib, math.ceil(Fraction(demand.capacity_bytes, GIB)))
 
     def bursts(quota: int) -> bool:
         limits, links = volume_at(name, quota)
@@ -100,7 +102,7 @@ def _bursting(name: str, profile: Profile, demand: Demand) -> Iterator[Alternati
         highest = max(limits.value("iops") or 0, limits.burst.value if limits.burst else 0)
         return highest >= demand.iops and carries(others, demand)
 
-    quota = facts.smallest_quota(bursts, at_least, profile.sizes.at_most_gib)
+    quota = facts.smallest_quota(bursts, _least_gib(profile, demand), profile.sizes.at_most_gib)
     if quota is None or (steady is not None and quota >= steady):
         return
     limits, _ = volume_at(name, quota)
@@ -141,18 +143,18 @@ def burst_ns(limits: Limits, iops: int) -> int | None:
 
 def _in_pool(name: str, profile: Profile, demand: Demand) -> Iterator[Alternative]:
     """Manual QoS: a volume takes its throughput from a capacity pool of another size."""
-    figure, bounds = profile.throughput_mib_per_s, profile.sizes
+    figure = profile.throughput_mib_per_s
     settable = figure.settable if figure else None
     if settable is None or settable.pool_at_most_per_tib is None or not demand.bytes_per_s:
         return
     wanted = max(math.ceil(Fraction(demand.bytes_per_s, MIB)), settable.at_least)
-    volume = max(bounds.at_least_gib * GIB, math.ceil(Fraction(demand.capacity_bytes, GIB)) * GIB)
+    volume = _least_gib(profile, demand) * GIB
     pool = facts.smallest(
         lambda tib: settable.bound(tib * TIB) >= wanted,
         max(facts.value("capacity-pools", "pool_at_least_tib"), math.ceil(Fraction(volume, TIB))),
         facts.value("capacity-pools", "pool_at_most_tib"),
     )
-    if pool is None or volume > bounds.at_most_gib * GIB:
+    if pool is None or volume > profile.sizes.at_most_gib * GIB:
         return
     try:
         links = _links_at(name, volume, throughput_bytes_per_s=wanted * MIB, pool_bytes=pool * TIB)
@@ -187,10 +189,10 @@ def _pool_left(settable: Settable, pool_tib: int, wanted: int) -> str:
 
 def _by_setting(name: str, profile: Profile, demand: Demand) -> Iterator[Alternative]:
     """Provisioned v2: size, IOPS and throughput are each set."""
-    throughput, iops, bounds = profile.throughput_mib_per_s, profile.iops, profile.sizes
+    throughput, iops = profile.throughput_mib_per_s, profile.iops
     if not (throughput and throughput.settable and iops and iops.settable):
         return
-    quota_gib = max(bounds.at_least_gib, math.ceil(Fraction(demand.capacity_bytes, GIB)))
+    quota_gib = _least_gib(profile, demand)
     mib = max(math.ceil(Fraction(demand.bytes_per_s, MIB)), throughput.settable.at_least)
     count = max(demand.iops, iops.settable.at_least)
     try:
@@ -218,13 +220,14 @@ def _by_step(name: str, profile: Profile, demand: Demand) -> Iterator[Alternativ
     """A throughput of a list, with the smallest size that carries the load at it."""
     figure = profile.throughput_mib_per_s
     settable = figure.settable if figure else None
-    at_least = max(profile.sizes.at_least_gib, math.ceil(Fraction(demand.capacity_bytes, GIB)))
     for rate in settable.mb_per_s if settable else ():
 
         def links(quota: int, set_to: int = rate * MB) -> list[LinkLimit]:
             return _links_at(name, quota, throughput_bytes_per_s=set_to)
 
-        quota = facts.smallest_quota(lambda size: carries(links(size), demand), at_least, profile.sizes.at_most_gib)
+        quota = facts.smallest_quota(
+            lambda size: carries(links(size), demand), _least_gib(profile, demand), profile.sizes.at_most_gib
+        )
         if quota is None or settable is None:
             continue
         yield Alternative(

@@ -35,7 +35,8 @@ from iocurve.foundation.errors import Diagnostic, DialectError, ResultError, Run
 from iocurve.foundation.units import counted, format_duration
 from iocurve.report import page
 from iocurve.result.course import coarser
-from iocurve.result.document import RESULT_NAME, Result, make_writable
+from iocurve.result.document import Result
+from iocurve.result.document_file import RESULT_NAME, make_writable
 
 if TYPE_CHECKING:
     from iocurve.measure.group import ClientGroup
@@ -292,7 +293,7 @@ def write_article(
             found = Diagnosis.from_json(tuning.read_bytes())
         except ValueError as error:
             raise ResultError(f"{tuning} is no output of iocurve doctor --json: {error}") from None
-        rows = [article.Tuning(one.title, one.subject, one.found, one.state) for one in found.rows]
+        rows = [(one.title, one.subject, one.found, one.state) for one in found.rows]
     text = template.read_text(encoding="utf-8") if template else ""
     make_writable(out)
     print(*article.write(article.article(readings, rows), out, text), sep="\n")

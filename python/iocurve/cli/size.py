@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from iocurve.advice import measured, sizing
-from iocurve.advice.demand import Demand, read_prices
+from iocurve.advice import sizing
+from iocurve.advice.demand import Demand, MeasuredDemand, measured_demand, read_prices
 from iocurve.advice.sizing import SizingSection
 from iocurve.cli.common import (
     AtLeast1,
@@ -134,12 +134,12 @@ def size(
     return _show(list(sizing.sizing_sections(found)), markdown=markdown)
 
 
-def _wanted(options: DemandOptions) -> tuple[Demand, measured.MeasuredDemand | None]:
+def _wanted(options: DemandOptions) -> tuple[Demand, MeasuredDemand | None]:
     """The load of the options, and where it was measured."""
     iops, throughput, block = options.iops or 0, options.throughput or 0, options.bs
     start = None
     if options.from_:
-        start = measured.from_file(options.from_, iops=iops, bytes_per_s=throughput, block_bytes=block)
+        start = measured_demand(options.from_, iops=iops, bytes_per_s=throughput, block_bytes=block)
     mix = options.mix
     latency = options.latency
     if start:
@@ -184,20 +184,20 @@ def _sources(*, json: bool, markdown: bool) -> int:
         return 0
     columns = ("subject", "fact", "value", "source")
     table = Table(columns, [tuple(row.values()) for row in rows], sentences=columns)
-    return _show([SizingSection("", (), table)], markdown=markdown)
+    return _show([("", (), table)], markdown=markdown)
 
 
 def _show(sections: Sequence[SizingSection], *, markdown: bool) -> int:
     if markdown:
         print(sizing.markdown(sections), end="")
         return 0
-    for number, section in enumerate(sections):
+    for number, (title, lines, table) in enumerate(sections):
         if number:
             print()
-        if section.title:
-            print(f"{section.title}")
-        for line in section.lines:
-            print(f"  {line}" if section.title else line)
-        if section.table:
-            show(section.table)
+        if title:
+            print(title)
+        for line in lines:
+            print(f"  {line}" if title else line)
+        if table:
+            show(table)
     return 0

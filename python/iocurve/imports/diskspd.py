@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Literal, TypeVar
+from typing import Literal
 from xml.etree import ElementTree
 
 from msgspec.structs import replace
 
 from iocurve.foundation.units import MIB, MILLISECOND_NS, SECOND_NS
-from iocurve.imports.parsing import SourceFile, number, scaled, size, time_of, whole
+from iocurve.imports.parsing import SourceFile, nanoseconds, number, scaled, single, size, time_of, whole
 from iocurve.imports.points import ImportedLoad, ImportedMeasurement
 from iocurve.result.imported import ImportedInterval, ImportedKind, ImportedLatency, total_of
 
@@ -78,7 +78,7 @@ def _xml_span(
         tool=tool,
         source=source.name,
         name=name,
-        load=_xml_load(profile, kinds),
+        shape=_xml_load(profile, kinds),
         kinds=kinds,
         total=total,
         intervals=tuple(_xml_intervals(span, profile)),
@@ -87,7 +87,7 @@ def _xml_span(
         state=state,
         errors_text=reasons,
         created=created,
-        target=_one([path.text or "" for path in profile.findall(".//Target/Path")]) if profile is not None else None,
+        target=single([path.text or "" for path in profile.findall(".//Target/Path")]) if profile is not None else None,
         notes=() if total.latency.mean_ns is not None else (("diskspd_no_latency", NO_LATENCY),),
     )
 
@@ -116,19 +116,15 @@ def _xml_latency(span: ElementTree.Element, word: str) -> ImportedLatency:
         f"{percent:g}": value
         for bucket in stated.findall("Bucket")
         if (percent := number(bucket.findtext("Percentile"))) is not None
-        and (value := _ns(bucket.findtext(f"{word}Milliseconds"))) is not None
+        and (value := nanoseconds(bucket.findtext(f"{word}Milliseconds"))) is not None
     }
     return ImportedLatency(
         min_ns=buckets.pop("0", None),
-        mean_ns=_ns(stated.findtext(f"Average{word}Milliseconds")),
-        stddev_ns=_ns(stated.findtext(deviation)),
+        mean_ns=nanoseconds(stated.findtext(f"Average{word}Milliseconds")),
+        stddev_ns=nanoseconds(stated.findtext(deviation)),
         max_ns=buckets.pop("100", None),
         percentiles=buckets,
     )
-
-
-def _ns(milliseconds: object) -> float | None:
-    return scaled(milliseconds, MILLISECOND_NS)
 
 
 def _xml_intervals(span: ElementTree.Element, profile: ElementTree.Element | None) -> Iterator[ImportedInterval]:
@@ -145,8 +141,8 @@ def _xml_intervals(span: ElementTree.Element, profile: ElementTree.Element | Non
                     end_ns=round(end_ms * MILLISECOND_NS),
                     kind=kind,
                     iops=count * 1000 / length_ms,
-                    mean_ns=_ns(bucket.get(f"{word}AvgLatencyMilliseconds")),
-                    max_ns=_ns(bucket.get(f"{word}MaxLatencyMilliseconds")),
+                    mean_ns=nanoseconds(bucket.get(f"{word}AvgLatencyMilliseconds")),
+                    max_ns=nanoseconds(bucket.get(f"{word}MaxLatencyMilliseconds")),
                 )
 
 
@@ -214,13 +210,13 @@ def _text_span(source: SourceFile, text: str, inputs: str, name: str) -> Importe
         tool="DiskSpd",
         source=source.name,
         name=name,
-        load=_text_load(inputs, kinds),
+        shape=_text_load(inputs, kinds),
         kinds=kinds,
         total=stated[""],
         window_ns=None if seconds is None else round(seconds * SECOND_NS),
         workers=whole(_found(r"thread count:\s*(\d+)", text)),
         created=_time(_found(r"start time:\s*(\S+ \S+)", source.text)),
-        target=_one(re.findall(r"^\s*path: '(.*)'", inputs, re.MULTILINE)),
+        target=single(re.findall(r"^\s*path: '(.*)'", inputs, re.MULTILINE)),
         notes=tuple(notes),
         state=state,
         errors_text=reasons,
@@ -256,8 +252,8 @@ def _text_kind(cells: Mapping[str, str], chart: Mapping[str, float]) -> Imported
         latency=ImportedLatency(
             count=operations,
             min_ns=percentiles.pop("min", None),
-            mean_ns=_ns(cells.get("AvgLat")),
-            stddev_ns=_ns(cells.get("LatStdDev")),
+            mean_ns=nanoseconds(cells.get("AvgLat")),
+            stddev_ns=nanoseconds(cells.get("LatStdDev")),
             max_ns=percentiles.pop("max", None),
             percentiles=percentiles,
         ),
@@ -272,7 +268,7 @@ def _charts(text: str) -> dict[str, dict[str, float]]:
         first, *cells = [cell.strip(" >\t") for cell in line.split("|")]
         name = _percent(first)
         for kind, cell in zip(charts, cells, strict=False):
-            value = _ns(cell)
+            value = nanoseconds(cell)
             if name and value is not None:
                 charts[kind][name] = value
     return charts
@@ -325,7 +321,7 @@ def _load(
     written: Sequence[float],
     depth: int,
 ) -> ImportedLoad:
-    is_random, block_bytes, percent, kind = _one(random), _one(blocks), _one(written), _kind_of(kinds)
+    is_random, block_bytes, percent, kind = single(random), single(blocks), single(written), _kind_of(kinds)
     return ImportedLoad(
         kind=kind,
         order=None if is_random is None else "random" if is_random else "sequential",
@@ -333,14 +329,6 @@ def _load(
         read_percent=100 - percent if kind == "mixed" and percent is not None else None,
         depth=depth,
     )
-
-
-Value = TypeVar("Value")
-
-
-def _one(values: Sequence[Value]) -> Value | None:
-    distinct = set(values)
-    return distinct.pop() if len(distinct) == 1 else None
 
 
 def _kind_of(kinds: Mapping[str, ImportedKind]) -> str | None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from iocurve.foundation.units import MB, MIB, MICROSECOND_NS, MILLISECOND_NS
 from iocurve.imports.parsing import SourceFile, documents, number, part_of, scaled, whole
 from iocurve.imports.points import ImportedLoad, ImportedMeasurement
-from iocurve.result.document import Json
+from iocurve.result.document_file import Json
 from iocurve.result.imported import ImportedKind, ImportedLatency, total_of
 
 KINDS = {
@@ -96,11 +96,7 @@ def _json_phase(source: SourceFile, phase: Json) -> ImportedMeasurement:
 
 def _json_latency(latency: Json, is_io: bool) -> ImportedLatency:
     stated = part_of(latency, "IO" if is_io else "entries")
-    return ImportedLatency(
-        min_ns=scaled(stated.get("min_us"), MICROSECOND_NS),
-        mean_ns=scaled(stated.get("avg_us"), MICROSECOND_NS),
-        max_ns=scaled(stated.get("max_us"), MICROSECOND_NS),
-    )
+    return _latency(stated.get(f"{name}_us") for name in ("min", "avg", "max"))
 
 
 # ---- CSV
@@ -116,11 +112,7 @@ def _csv_phase(source: SourceFile, row: Mapping[str, str]) -> ImportedMeasuremen
 def _csv_kind(row: Mapping[str, str], prefix: str) -> ImportedKind:
     values = {name: row.get(f"{prefix}{column}") or None for name, column in CSV_NAMES.items()}
     which = f"{prefix}{'IO' if values['iops'] else 'Ent'} lat us"
-    latency = ImportedLatency(
-        min_ns=scaled(row.get(f"{which} [min]"), MICROSECOND_NS),
-        mean_ns=scaled(row.get(f"{which} [avg]"), MICROSECOND_NS),
-        max_ns=scaled(row.get(f"{which} [max]"), MICROSECOND_NS),
-    )
+    latency = _latency(row.get(f"{which} [{name}]") for name in ("min", "avg", "max"))
     kind = _kind(values | {"elapsed_time_ms": row.get("time ms [last]")}, latency)
     moved = scaled(row.get(f"{prefix}MiB [last]"), MIB)
     rate = scaled(row.get(f"{prefix}MiB/s [last]"), MIB)
@@ -200,6 +192,12 @@ def _us(text: str) -> float | None:
 # ---- all
 
 
+def _latency(microseconds: Iterable[object]) -> ImportedLatency:
+    """The smallest, the mean and the largest latency."""
+    smallest, mean, largest = (scaled(value, MICROSECOND_NS) for value in microseconds)
+    return ImportedLatency(min_ns=smallest, mean_ns=mean, max_ns=largest)
+
+
 def _kind(values: Mapping[str, object], latency: ImportedLatency) -> ImportedKind:
     """Operations on data where there are any, otherwise on entries. Their number is the rate times the time."""
     rate = number(values.get("iops"))
@@ -230,7 +228,7 @@ def _measured(
         source=source.name,
         name=phase,
         state="failed" if phase.endswith("]") else "finished",
-        load=ImportedLoad(
+        shape=ImportedLoad(
             kind=kind,
             order=("random" if random in ("1", "true") else "sequential") if is_data and random else None,
             block_bytes=whole(config.get("block size")) if is_data else None,

@@ -13,13 +13,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
-from typing import TypeVar
 
 from iocurve.foundation.units import KIB, MICROSECOND_NS, MILLISECOND_NS, format_duration
 from iocurve.imports import fio_text
-from iocurve.imports.parsing import SourceFile, documents, number, part_of, scaled, size, whole
+from iocurve.imports.parsing import SourceFile, documents, number, part_of, scaled, single, size, whole
 from iocurve.imports.points import ImportedLoad, ImportedMeasurement
-from iocurve.result.document import Json
+from iocurve.result.document_file import Json
 from iocurve.result.imported import (
     ImportedInterval,
     ImportedJob,
@@ -193,7 +192,7 @@ def _point(
         tool=_tool(document),
         source=source.name,
         name=", ".join(distinct[:NAMED_MAX]) + (f" and {len(distinct) - NAMED_MAX} more" * (len(distinct) > NAMED_MAX)),
-        load=load_of(options, names, kinds),
+        shape=load_of(options, names, kinds),
         kinds=kinds,
         total=total,
         jobs=tuple(reports) if len(reports) > 1 else (),
@@ -385,8 +384,7 @@ def _created(document: Json) -> datetime | None:
 
 def _target(options: Sequence[dict[str, str] | None]) -> str | None:
     """The file or directory of the jobs, if they share one."""
-    found = {one.get("filename") or one.get("directory") for one in options if one is not None}
-    return found.pop() if len(found) == 1 else None
+    return single(one.get("filename") or one.get("directory") for one in options if one is not None)
 
 
 def _submission_share(jobs: Sequence[Json], kinds: Mapping[str, ImportedKind]) -> float:
@@ -446,9 +444,9 @@ def load_of(options: Sequence[Options | None], names: Sequence[str], kinds: Mapp
     counts = copies_of(known, names)
     return ImportedLoad(
         kind=kind,
-        order=_single(map(_order, known)),
-        block_bytes=_single(blocks),
-        read_percent=_single(map(_read_percent, known)) if kind == "mixed" else None,
+        order=single(map(_order, known)),
+        block_bytes=single(blocks),
+        read_percent=single(map(_read_percent, known)) if kind == "mixed" else None,
         depth=None if None in depths else sum((one or 0) * count for one, count in zip(depths, counts, strict=True)),
     )
 
@@ -465,14 +463,6 @@ def copies_of(options: Sequence[Options | None], names: Sequence[str]) -> list[i
 def workers_of(options: Sequence[Options | None], names: Sequence[str]) -> int | None:
     """The number of jobs; None where fio wrote no options."""
     return None if any(one is None for one in options) else sum(copies_of(options, names))
-
-
-Value = TypeVar("Value", str | None, int | None, float | None)
-
-
-def _single(values: Iterable[Value]) -> Value | None:
-    found = set(values)
-    return found.pop() if len(found) == 1 else None
 
 
 def _pattern(options: Options) -> str:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-
-import msgspec
 
 from iocurve.foundation.units import SECOND_NS
 from iocurve.imports.parsing import SourceFile, number, time_of, whole
 from iocurve.imports.points import ImportedLoad, ImportedMeasurement
 from iocurve.result.imported import ImportedKind
 
+_RateTable = tuple[dict[str, str], dict[str, float], dict[str, float]]
+"""Facts, the mean rates of the operations, and the mean seconds that an iteration took for them."""
 KINDS = {
     "directory creation": "mkdir",
     "directory stat": "getattr",
@@ -51,24 +50,16 @@ def read(source: SourceFile) -> list[ImportedMeasurement]:
         if heading:
             table = heading[1] or "rate"
             if table == "rate":
-                tables.append(_RateTable(dict(facts), {}, {}))
+                tables.append((dict(facts), {}, {}))
         elif table and tables and row and row[1].lower() in KINDS:
-            rows = tables[-1].rates if table == "rate" else tables[-1].seconds
-            rows[row[1]] = number(row[2].split()[2]) or 0.0
+            _, rates, seconds = tables[-1]
+            (rates if table == "rate" else seconds)[row[1]] = number(row[2].split()[2]) or 0.0
         elif line.lstrip().startswith("--") and "finished" in line:
             table = ""
-    found = [_point(source, name, rate, one) for one in tables for name, rate in one.rates.items() if rate > 0]
+    found = [_point(source, name, rate, one) for one in tables for name, rate in one[1].items() if rate > 0]
     if not found:
         raise source.error("mdtest's table has no rate; was it truncated?")
     return found
-
-
-class _RateTable(msgspec.Struct, frozen=True):
-    """The mean rates of the operations, and the mean seconds that an iteration took for them."""
-
-    facts: Mapping[str, str]
-    rates: dict[str, float]
-    seconds: dict[str, float]
 
 
 def _facts(line: str) -> dict[str, str]:
@@ -83,7 +74,8 @@ def _facts(line: str) -> dict[str, str]:
 
 def _point(source: SourceFile, name: str, rate: float, table: _RateTable) -> ImportedMeasurement:
     """The point of a row. A time limit (stone wall) ends an operation before all items had it."""
-    kind, facts, seconds = KINDS[name.lower()], table.facts, table.seconds.get(name)
+    (facts, _, times), kind = table, KINDS[name.lower()]
+    seconds = times.get(name)
     # The tree is made by one task, and its size is not in the output.
     items = round(rate * seconds) if seconds else None if name.startswith("Tree") else whole(facts.get("items"))
     tasks = whole(facts.get("tasks"))
@@ -92,7 +84,7 @@ def _point(source: SourceFile, name: str, rate: float, table: _RateTable) -> Imp
         tool=f"mdtest {facts.get('version', '')}".strip(),
         source=source.name,
         name=name,
-        load=ImportedLoad(kind=kind, depth=tasks),
+        shape=ImportedLoad(kind=kind, depth=tasks),
         kinds={kind: stated},
         total=stated,
         window_ns=round(items / rate * SECOND_NS) if items else None,

@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import PurePath
-from typing import Literal
 
 import msgspec
 from msgspec.structs import asdict
@@ -16,7 +15,7 @@ from msgspec.structs import asdict
 from iocurve._native import VERSION
 from iocurve.foundation.units import LARGE_BLOCK_BYTES, format_bytes
 from iocurve.result.document import INCONCLUSIVE, Axis, Limit, Note, Point, Result, TargetFacts
-from iocurve.result.imported import ImportedInterval, ImportedJob, ImportedKind, ImportFacts
+from iocurve.result.imported import ImportFacts
 
 
 class ImportedLoad(msgspec.Struct, frozen=True):
@@ -40,27 +39,16 @@ class ImportedLoad(msgspec.Struct, frozen=True):
         }
 
 
-class ImportedMeasurement(msgspec.Struct, frozen=True):
-    """One load with its figures."""
+class ImportedMeasurement(ImportFacts):
+    """One load with its figures; what follows from ``shape`` is filled in when it becomes a point."""
 
-    tool: str
-    """``fio 3.33``."""
-    source: str
     name: str
-    load: ImportedLoad
-    kinds: Mapping[str, ImportedKind]
-    total: ImportedKind
-    jobs: tuple[ImportedJob, ...] = ()
-    intervals: tuple[ImportedInterval, ...] = ()
-    window_ns: int | None = None
-    workers: int | None = None
-    cpu_ns_per_operation: float | None = None
-    state: Literal["finished", "interrupted", "failed"] = "finished"
-    errors_text: tuple[str, ...] = ()
+    shape: ImportedLoad
+    load: str = ""
     created: datetime | None = None
     target: str | None = None
     """The file, directory or device that was loaded."""
-    notes: tuple[tuple[str, str], ...] = msgspec.field(default=())
+    notes: tuple[tuple[str, str], ...] = ()
     """Codes and sentences on what the tool does not tell, or tells otherwise than iocurve measures it."""
 
 
@@ -128,38 +116,18 @@ def _name(one: ImportedMeasurement, sources: Sequence[PurePath]) -> str:
 
 
 def _point(one: ImportedMeasurement, name: str) -> Point:
-    axes = one.load.axes()
-    load = load_text(one.load)
+    load, depth = load_text(one.shape), one.shape.depth
     # Points of a family share what they have no axis for; a depth that is not known is no axis.
-    family = " ".join((load, "by depth") if load and one.load.depth is not None else (load or "imported",))
-    return Point(
-        name=name,
-        family=family,
-        axes=axes,
-        imported=ImportFacts(
-            tool=one.tool,
-            source=one.source,
-            load=load or one.name,
-            in_bytes=_is_in_bytes(one),
-            state=one.state,
-            errors_text=one.errors_text,
-            window_ns=one.window_ns,
-            depth=one.load.depth,
-            workers=one.workers,
-            cpu_ns_per_operation=one.cpu_ns_per_operation,
-            total=one.total,
-            kinds=dict(one.kinds),
-            jobs=one.jobs,
-            intervals=one.intervals,
-        ),
-        limit=UNKNOWN,
-    )
+    family = " ".join((load, "by depth") if load and depth is not None else (load or "imported",))
+    stated = {field: getattr(one, field) for field in ImportFacts.__struct_fields__}
+    facts = ImportFacts(**stated).replace(load=load or one.name, in_bytes=_is_in_bytes(one), depth=depth)
+    return Point(name=name, family=family, axes=one.shape.axes(), imported=facts, limit=UNKNOWN)
 
 
 def _is_in_bytes(one: ImportedMeasurement) -> bool:
     if any(kind.bytes_per_s is None for kind in (one.total, *one.kinds.values())):
         return False
-    load = one.load
+    load = one.shape
     return load.order == "sequential" or (load.block_bytes or 0) >= LARGE_BLOCK_BYTES
 
 

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import msgspec
 
 from iocurve.foundation.units import MIB, MILLISECOND_NS, SECOND_NS
-from iocurve.imports.parsing import SourceFile, number, scaled, time_of
+from iocurve.imports.parsing import SourceFile, nanoseconds, number, time_of
 from iocurve.imports.points import ImportedLoad, ImportedMeasurement
 from iocurve.result.imported import ImportedInterval, ImportedKind, ImportedLatency, histogram_of, total_of
 
@@ -180,11 +180,8 @@ def _is_restart(run: _RunTables, row: _Row) -> bool:
 # ---- histograms
 
 
-class _Histogram(msgspec.Struct):
-    """The histogram of a kind: operations by the upper end of their bin in ms, infinite for the last."""
-
-    kind: str
-    counts: dict[float, int]
+_Histogram = tuple[str, dict[float, int]]
+"""A kind, and operations by the upper end of their bin in ms, infinite for the last."""
 
 
 def _histograms(source: SourceFile, names: Sequence[str]) -> list[list[_Histogram]]:
@@ -199,10 +196,10 @@ def _histograms(source: SourceFile, names: Sequence[str]) -> list[list[_Histogra
         elif line.strip().endswith(":") and found:
             title = line.strip()
         elif "min(ms)" in line and found:
-            found[-1][1].append(_Histogram(_kind_of(title), {}))
+            found[-1][1].append((_kind_of(title), {}))
         elif one and found and found[-1][1]:
             upper = math.inf if one[2] == "max" else float(one[2])
-            found[-1][1][-1].counts[upper] = int(one[3].replace(",", ""))
+            found[-1][1][-1][1][upper] = int(one[3].replace(",", ""))
     if [name for name, _ in found] == list(names):
         return [tables for _, tables in found]
     # A name that several runs have tells no run from another.
@@ -219,11 +216,11 @@ def _kind_of(title: str) -> str:
 
 def _binned(tables: Sequence[_Histogram], kind: str, max_ns: float | None) -> str | None:
     """The histogram of a kind; each operation counts at the upper end of its bin."""
-    for table in tables:
-        if table.kind == kind:
-            ends = {upper: upper * MILLISECOND_NS - 1 for upper in table.counts if math.isfinite(upper)}
+    for name, counts in tables:
+        if name == kind:
+            ends = {upper: upper * MILLISECOND_NS - 1 for upper in counts if math.isfinite(upper)}
             beyond = max([*ends.values(), max_ns or 0.0])
-            return histogram_of({round(ends.get(upper, beyond)): count for upper, count in table.counts.items()})
+            return histogram_of({round(ends.get(upper, beyond)): count for upper, count in counts.items()})
     return None
 
 
@@ -231,7 +228,7 @@ def _of_each_kind(tables: Sequence[_Histogram], kinds: Sequence[str]) -> list[_H
     """A run with one kind of operation has one table: that of the kind, or that of all."""
     if len(kinds) != 1 or len(tables) != 1:
         return list(tables)
-    return [_Histogram(kind, tables[0].counts) for kind in ("", kinds[0])]
+    return [(kind, tables[0][1]) for kind in ("", kinds[0])]
 
 
 # ---- points
@@ -258,7 +255,7 @@ def _measured(source: SourceFile, run: _RunTables, tables: Sequence[_Histogram])
         tool=_tool(source),
         source=source.name,
         name=run.name,
-        load=load,
+        shape=load,
         kinds=kinds,
         total=total,
         intervals=tuple(_intervals(run)),
@@ -334,7 +331,7 @@ def _kind(values: Values, kind: str, window_ns: int | None, tables: Sequence[_Hi
     moved = values.get(f"mb_{kind}" if kind else "mb/sec")
     seconds = window_ns / SECOND_NS if window_ns else None
     operations = None if rate is None or seconds is None else round(rate * seconds)
-    max_ns = _ns(values.get(f"{prefix}resp_max"))
+    max_ns = nanoseconds(values.get(f"{prefix}resp_max"))
     return ImportedKind(
         operations=operations,
         bytes=None if moved is None or seconds is None else round(moved * MIB * seconds),
@@ -342,16 +339,12 @@ def _kind(values: Values, kind: str, window_ns: int | None, tables: Sequence[_Hi
         bytes_per_s=None if moved is None else moved * MIB,
         latency=ImportedLatency(
             count=operations,
-            mean_ns=_ns(values.get(f"{prefix}resp")),
-            stddev_ns=_ns(values.get(f"{prefix}resp_std")),
+            mean_ns=nanoseconds(values.get(f"{prefix}resp")),
+            stddev_ns=nanoseconds(values.get(f"{prefix}resp_std")),
             max_ns=max_ns,
             histogram=_binned(tables, kind, max_ns),
         ),
     )
-
-
-def _ns(milliseconds: float | None) -> float | None:
-    return scaled(milliseconds, MILLISECOND_NS)
 
 
 def _load(values: Values, kinds: Mapping[str, ImportedKind]) -> ImportedLoad:

@@ -27,7 +27,8 @@ from iocurve.report.conditions import Folded, conditions, emulation_label, headi
 from iocurve.report.figures import family_figures
 from iocurve.report.page import rendered, write_charts
 from iocurve.report.table import Table, escaped
-from iocurve.result.document import Point, write_atomically
+from iocurve.result.document import Point
+from iocurve.result.document_file import write_atomically
 
 METHOD = (
     "Rates are over the time in which all workers of a point ran. Latency is from submission to completion; for "
@@ -61,15 +62,6 @@ class Section(msgspec.Struct, frozen=True):
         return slug(self.heading)
 
 
-class Tuning(msgspec.Struct, frozen=True):
-    """A setting of the client, as ``iocurve doctor`` found it."""
-
-    title: str
-    subject: str
-    found: str
-    state: str
-
-
 class Article(msgspec.Struct, frozen=True):
     """The sections of an article by part."""
 
@@ -79,8 +71,8 @@ class Article(msgspec.Struct, frozen=True):
     parts: dict[str, list[Section]]
 
 
-def article(readings: Sequence[Reading], tuning: Sequence[Tuning] = ()) -> Article:
-    """The article of results, in their order."""
+def article(readings: Sequence[Reading], tuning: Sequence[Sequence[str]] = ()) -> Article:
+    """The article of results, in their order; ``tuning`` has the rows of ``iocurve doctor``."""
     labels = [emulation_label(one.result) for one in readings]
     names = dict.fromkeys(heading(one.result) for one in readings)
     return Article(
@@ -128,8 +120,7 @@ def _setup(reading: Reading, *, several: bool) -> Section:
     return Section(title, figure=_tabled(Table(("component", "configuration"), rows, sentences=("configuration",))))
 
 
-def _tuned(tuning: Sequence[Tuning]) -> list[Section]:
-    rows = [(one.title, one.subject, one.found, one.state) for one in tuning]
+def _tuned(rows: Sequence[Sequence[str]]) -> list[Section]:
     if not rows:
         return []
     told = "As iocurve doctor found it: green is as recommended, yellow and red are not."

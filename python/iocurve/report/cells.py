@@ -105,6 +105,47 @@ def gain_bar(place: str, series: str, measured: MeasuredPoint, base: MeasuredPoi
     ]
 
 
+def latency_dots(series: str, member: MeasuredPoint, unit: str, axis: str, label: str) -> list[charts.LatencyDot]:
+    """The median and the 99th percentile of a point, as far as they are known."""
+    summary = member.summary
+    return [
+        charts.LatencyDot(series, member.axis(axis), label, rate(summary, unit), f"p{percent}", latency_ns)
+        for percent in (50, 99)
+        if not math.isnan(latency_ns := summary.latency.percentile(percent))
+    ]
+
+
+def table_of_series(
+    axis: str,
+    places: Mapping[str, Mapping[str, MeasuredPoint]],
+    names: Sequence[str],
+    unit: str,
+    ratio_name: str,
+    *further: str,
+) -> Table:
+    """A row for each place, with the rate of each series there, the ratios to the first, and ``further`` columns.
+
+    ``ratio_name`` names the column of a ratio; ``{name}`` in it stands for the series.
+    """
+    first, *others = names
+
+    def values(at: Mapping[str, MeasuredPoint], column: str) -> list[Cell]:
+        return [cells(at[name].summary, column)[0] if name in at else "" for name in names]
+
+    rows: list[list[Cell]] = [
+        [
+            place,
+            *values(at, unit),
+            *(ratio(at[name], at[first]) if name in at and first in at else "" for name in others),
+            *(cell for column in further for cell in values(at, column)),
+        ]
+        for place, at in places.items()
+    ]
+    columns = [f"{name}, {column}" for column in further for name in names]
+    ratios = [ratio_name.format(name=name) for name in others]
+    return Table.of((axis, *(f"{name}, {unit}" for name in names), *ratios, *columns), rows)
+
+
 BARS_CAPTION = "Error bars are 95 % intervals."
 GAIN_CAPTION = (
     "Error bars are 95 % intervals, from interleaved runs: faster or slower if one excludes 1, no difference if "

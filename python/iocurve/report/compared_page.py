@@ -15,8 +15,7 @@ from iocurve.analysis.families import MeasuredPoint, PointFamily
 from iocurve.analysis.history import Series
 from iocurve.foundation.units import capitalised, counted
 from iocurve.report import charts
-from iocurve.report.cells import ReportFigure, rate_unit, slug
-from iocurve.report.cells import rate as rate_of
+from iocurve.report.cells import ReportFigure, latency_dots, rate_unit, slug
 from iocurve.report.compared import (
     FIGURE_NAMES,
     Compared,
@@ -104,8 +103,13 @@ def _curves(compared: Compared) -> Iterator[ReportFigure]:
         known = [one for one in families if one is not None]
         if axis and known:
             unit = rate_unit(known[0])
-            dots = [dot for one in known for dot in _dots(one, axis, unit)]
-            is_joined = all(len({_load(member, axis) for member in one.members}) == len(one.members) for one in known)
+            dots = [
+                dot
+                for one in known
+                for member in one.members
+                for dot in latency_dots(one.name, member, unit, axis, f"{member.point.axes[axis]}")
+            ]
+            is_joined = all(len({member.axis(axis) for member in one.members}) == len(one.members) for one in known)
             chart = charts.latency_curve(dots, [], unit, is_joined=is_joined)
             dots_table = Table.of(("result", axis, unit, "percentile", "latency"), [_cells(dot) for dot in dots])
             yield ReportFigure(slug(f"curve {name}"), f"{name}: latency over the rate", "", (chart,), dots_table)
@@ -115,25 +119,6 @@ def _family(compared: Compared, place: int, name: str) -> PointFamily | None:
     points = [point for point in compared.comparison.results[place].points if point.family == name]
     members = tuple(MeasuredPoint(point, point.summary(), None) for point in points if point.summary().operations)
     return PointFamily(label(place), members) if members else None
-
-
-def _dots(family: PointFamily, axis: str, unit: str) -> list[charts.LatencyDot]:
-    return [
-        charts.LatencyDot(
-            family.name,
-            _load(member, axis),
-            f"{member.point.axes[axis]}",
-            rate_of(member.summary, unit),
-            f"p{percent}",
-            member.summary.latency.percentile(percent),
-        )
-        for member in family.members
-        for percent in (50, 99)
-    ]
-
-
-def _load(member: MeasuredPoint, axis: str) -> float:
-    return member.axis(axis)
 
 
 def _cells(dot: charts.LatencyDot) -> tuple[str, ...]:

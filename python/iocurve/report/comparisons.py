@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from iocurve.analysis import Reading, gains, published
 from iocurve.analysis.families import GRID_AXES, MeasuredPoint, PointFamily
 from iocurve.analysis.gains import Pair
-from iocurve.analysis.load_names import COMPARED_AXES, RateUnit, point_unit
+from iocurve.analysis.load_names import COMPARED_AXES, point_unit
 from iocurve.analysis.published import PublishedComparison
 from iocurve.foundation.units import format_bytes, format_latency, sentence
 from iocurve.report import charts
@@ -33,6 +33,7 @@ from iocurve.report.cells import (
     rate_unit,
     ratio,
     series_name,
+    table_of_series,
     target_of,
     targets_of,
 )
@@ -81,16 +82,23 @@ def grid(family: PointFamily, reading: Reading) -> ReportFigure:
 
 def _gain_bars(family: PointFamily, series_axis: str | None) -> tuple[str, list[charts.JudgedBar]]:
     """The name of the first series, and the gains of the others over it, load by load."""
-    first: dict[str, MeasuredPoint] = {}
-    found: list[charts.JudgedBar] = []
     if series_axis is None:
-        return "", found
+        return "", []
+    found = [
+        bar
+        for place, member, base in _with_first(family, series_axis)
+        if member is not base
+        for bar in gain_bar(place, series_name(member, series_axis), member, base)
+    ]
+    return series_name(family.members[0], series_axis), found
+
+
+def _with_first(family: PointFamily, series_axis: str | None) -> Iterator[tuple[str, MeasuredPoint, MeasuredPoint]]:
+    """The place of each point, the point, and the first point at its place."""
+    first: dict[str, MeasuredPoint] = {}
     for member in family.members:
         place = _place(family, member, series_axis)
-        base = first.setdefault(place, member)
-        if member is not base:
-            found += gain_bar(place, series_name(member, series_axis), member, base)
-    return series_name(family.members[0], series_axis), found
+        yield place, member, first.setdefault(place, member)
 
 
 def _place(family: PointFamily, member: MeasuredPoint, series_axis: str | None) -> str:
@@ -108,20 +116,16 @@ def _value_text(axis: str, value: int | float | str) -> str:
 
 def _grid_table(family: PointFamily, series_axis: str | None) -> Table:
     """A row for each load; in a series, its gain over the first one of the same load."""
-    first: dict[str, MeasuredPoint] = {}
-    rows: list[tuple[Cell, ...]] = []
-    for member in family.members:
-        place = _place(family, member, series_axis)
-        base = first.setdefault(place, member)
-        rows.append(
-            (
-                place,
-                series_name(member, series_axis),
-                *cells(member.summary, "IOPS", "MiB/s", "p50", "p99"),
-                ratio(member, base) if member is not base else "",
-                *last_cells(member),
-            )
+    rows: list[tuple[Cell, ...]] = [
+        (
+            place,
+            series_name(member, series_axis),
+            *cells(member.summary, "IOPS", "MiB/s", "p50", "p99"),
+            ratio(member, base) if member is not base else "",
+            *last_cells(member),
         )
+        for place, member, base in _with_first(family, series_axis)
+    ]
     columns = ("load", "series", "IOPS", "MiB/s", "p50", "p99", "speedup")
     return Table.of((*columns, *LAST_COLUMNS), rows, text_columns=2)
 
@@ -166,7 +170,9 @@ def _comparison(title: str, families: Sequence[PointFamily], axis: str, reading:
             *([charts.grouped(bars, unit, drawn)] if bars else []),
             *([charts.gains(ratios, names[0])] if ratios else []),
         ],
-        table=_comparison_table(names, common, axis, unit),
+        table=table_of_series(
+            "read:write" if axis == "read_percent" else axis, common, names, unit, "{name} to the first"
+        ),
     )
 
 
@@ -178,22 +184,6 @@ def _common_places(families: Sequence[PointFamily], axis: str) -> dict[str, dict
             place = member.mix if axis == "read_percent" else f"{member.axis(axis):g}"
             by_place.setdefault(place, {})[family.subject] = member
     return {place: at for place, at in by_place.items() if len(at) == len(families)}
-
-
-def _comparison_table(
-    names: Sequence[str], common: dict[str, dict[str, MeasuredPoint]], axis: str, unit: RateUnit
-) -> Table:
-    first, *others = names
-    rows = [
-        (
-            place,
-            *(cell for name in names for cell in cells(at[name].summary, unit)),
-            *(ratio(at[name], at[first]) for name in others),
-        )
-        for place, at in common.items()
-    ]
-    columns = ("read:write" if axis == "read_percent" else axis, *(f"{name}, {unit}" for name in names))
-    return Table.of((*columns, *(f"{name} to the first" for name in others)), rows)
 
 
 # ---- connections
@@ -374,19 +364,14 @@ def _single_chart(unit: str, singles: Sequence[PointFamily], reading: Reading) -
     drawn = charts.within_sight(limits, highest)
     near, far = near_and_far([mark for one in families for mark in _single_marks(one, reading, unit)], highest)
     told = (far_cap_caption(limits, drawn, target_of(families[0], reading)), far_caption(far))
-    if all(len(targets_of(member.point, reading.result)) == 1 for member in members):
-        stacks = [
-            rate_bar(family.subject, kind, totals, unit, bounds(family.members[0], unit))
-            for family in families
-            for kind, totals in family.members[0].summary.kinds.items()
-        ]
-        return charts.mix(stacks, unit, drawn, near, title=None), (*told, bars_caption(stacks))
+    is_stacked = all(len(targets_of(member.point, reading.result)) == 1 for member in members)
     bars = [
-        rate_bar(family.subject, kind, totals, unit, bounds(family.members[0], unit, kind))
-        for family in families
-        for kind, totals in family.members[0].summary.kinds.items()
+        rate_bar(family.subject, kind, totals, unit, bounds(member, unit, None if is_stacked else kind))
+        for family, member in zip(families, members, strict=True)
+        for kind, totals in member.summary.kinds.items()
     ]
-    return charts.grouped(bars, unit, drawn, near), (*told, bars_caption(bars))
+    chart = charts.mix(bars, unit, drawn, near, None) if is_stacked else charts.grouped(bars, unit, drawn, near)
+    return chart, (*told, bars_caption(bars))
 
 
 def _single_marks(family: PointFamily, reading: Reading, unit: str) -> list[charts.PublishedMark]:

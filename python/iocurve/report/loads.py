@@ -29,12 +29,13 @@ from iocurve.report.cells import (
     gain_bar,
     gain_caption,
     last_cells,
+    latency_dots,
     near_and_far,
     published_marks,
     rate,
     rate_bar,
     rate_unit,
-    ratio,
+    table_of_series,
 )
 from iocurve.report.table import Cell, Table, decimal
 from iocurve.result.document import Point
@@ -115,7 +116,7 @@ def latency(family: PointFamily, reading: Reading) -> ReportFigure:
         dot
         for series, members in family.series.items()
         for member in members
-        for dot in _dots(series, member, unit, "depth", f"{member.axis('depth'):g}")
+        for dot in latency_dots(series, member, unit, "depth", f"{member.axis('depth'):g}")
     ]
     return ReportFigure.of(
         f"{family.subject}: latency against {unit}",
@@ -123,18 +124,6 @@ def latency(family: PointFamily, reading: Reading) -> ReportFigure:
         charts=[charts.latency_curve(dots, drawn, unit, reading.knee)] if dots else [],
         table=_depth_table(family),
     )
-
-
-def _dots(series: str, member: MeasuredPoint, unit: str, axis: str, label: str) -> list[charts.LatencyDot]:
-    """The median and the 99th percentile of a point."""
-    summary = member.summary
-    return [
-        charts.LatencyDot(
-            series, member.axis(axis), label, rate(summary, unit), f"p{percent}", summary.latency.percentile(percent)
-        )
-        for percent in (50, 99)
-        if not math.isnan(summary.latency.percentile(percent))
-    ]
 
 
 def _depth_table(family: PointFamily) -> Table:
@@ -183,33 +172,26 @@ def side_by_side(family: PointFamily, reading: Reading) -> list[ReportFigure]:
         f"{unit} at the same depth, all operations in flight counted over all connections.",
         gain_caption(ratios) or bars_caption(bars),
         charts=[drawn, *([charts.gains(ratios, first)] if ratios else [])],
-        table=_side_by_side_table(series, unit),
+        table=table_of_series(
+            "depth",
+            _by_depth(series),
+            list(series),
+            unit,
+            f"{{name}} to {first}" if len(others) > 1 else "ratio",
+            "p99",
+        ),
         name=f"{family.subject} side by side",
     )
     return [figure]
 
 
-def _side_by_side_table(series: dict[str, list[MeasuredPoint]], unit: str) -> Table:
-    by_depth: dict[float, dict[str, MeasuredPoint]] = {}
+def _by_depth(series: dict[str, list[MeasuredPoint]]) -> dict[str, dict[str, MeasuredPoint]]:
+    """The points of all series at each depth."""
+    found: dict[float, dict[str, MeasuredPoint]] = {}
     for name, members in series.items():
         for member in members:
-            by_depth.setdefault(member.axis("depth"), {})[name] = member
-    first, *others = series
-    rows: list[tuple[Cell, ...]] = [
-        (
-            f"{depth:g}",
-            *(cells(at[name].summary, unit)[0] if name in at else "" for name in series),
-            *(ratio(at[name], at[first]) if name in at and first in at else "" for name in others),
-            *(cells(at[name].summary, "p99")[0] if name in at else "" for name in series),
-        )
-        for depth, at in sorted(by_depth.items())
-    ]
-    columns = (
-        *(f"{name}, {unit}" for name in series),
-        *(f"{name} to {first}" if len(others) > 1 else "ratio" for name in others),
-        *(f"{name}, p99" for name in series),
-    )
-    return Table.of(("depth", *columns), rows)
+            found.setdefault(member.axis("depth"), {})[name] = member
+    return {f"{depth:g}": at for depth, at in sorted(found.items())}
 
 
 # ---- by rate
@@ -224,7 +206,7 @@ def by_rate(family: PointFamily, reading: Reading) -> ReportFigure:
     dots = [
         dot
         for index, member in enumerate(family.members)
-        for dot in _dots(
+        for dot in latency_dots(
             "", member, "IOPS", "rate", "" if rates[index] in rates[:index] else f"{rates[index] / max(rates):.0%}"
         )
     ]
@@ -277,19 +259,19 @@ def _marks(point: Point) -> list[charts.TimeMark]:
     """A step to another level, a stall of the target, and the times in which the load did not run."""
     course, workers = course_beside_stall(point), point.outcome.workers
     change = level_change([interval.iops for interval in course])
-    marks = []
+    marks: list[charts.TimeMark] = []
     if isinstance(change, LevelStep):
         at = course[change.index]
         levels = f"{format_count(change.before)} → {format_count(change.after)} IOPS"
-        marks.append(charts.TimeMark(at.group, at.start_ns, at.start_ns, levels))
+        marks.append((at.group, at.start_ns, at.start_ns, levels))
     groups = sorted({worker.group for worker in workers})
     if len(groups) == 1 and (stall := longest_stall(workers)):
         label = "the target stalled" if of_target(point) else "operations stalled"
-        marks.append(charts.TimeMark(groups[0], stall[0], sum(stall), label))
+        marks.append((groups[0], stall[0], sum(stall), label))
     for group in groups:
         for one in absences([worker for worker in workers if worker.group == group]):
             end_ns = one.start_ns + one.duration_ns
-            marks.append(charts.TimeMark(group, one.start_ns, end_ns, "the load did not run"))
+            marks.append((group, one.start_ns, end_ns, "the load did not run"))
     return marks
 
 
@@ -304,7 +286,7 @@ def _shares(point: Point) -> Iterator[charts.LatencyShare]:
                 if kind.operations and kind.p50_ns is not None and kind.p99_ns is not None:
                     bounds = (kind.min_ns, kind.p50_ns, kind.p99_ns, kind.max_ns)
                     for low, high, part in zip(bounds, bounds[1:], (0.5, 0.49, 0.01), strict=False):
-                        yield charts.LatencyShare(*at, low, high, kind.operations * part)
+                        yield *at, low, high, kind.operations * part
 
 
 def by_job(family: PointFamily) -> ReportFigure:

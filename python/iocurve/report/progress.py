@@ -406,21 +406,12 @@ def whole_seconds(seconds: float) -> str:
 
 def _live_line(kind: str, part: IntervalKind, interval_ns: int) -> str:
     seconds = interval_ns / SECOND_NS
-    name = f"{kind:<{NAME_COLUMNS}}"
     if not part.operations:
         # Without operations there are no latencies: 0 ns would be the best of all.
-        return f"{name} {'no':>6} operations"
-    return _figures_line(name, part.operations / seconds, part.bytes / seconds, part.p50_ns, part.p99_ns, part.errors)
-
-
-def _figures_line(
-    name: str, iops: float, bytes_per_s: float, p50_ns: float | None, p99_ns: float | None, errors: int
-) -> str:
-    line = (
-        f"{name} {format_count(iops):>6} IOPS {bytes_per_s / MIB:>9,.1f} MiB/s"
-        f"   p50 {format_latency(p50_ns or 0):>8}   p99 {format_latency(p99_ns or 0):>8}"
-    )
-    return f"{line}   {errors} errors" if errors else line
+        return f"{kind:<{NAME_COLUMNS}} {'no':>6} operations"
+    rates = _rates_row(kind, part.operations / seconds, part.bytes / seconds / MIB)
+    line = f"{rates}   p50 {format_latency(part.p50_ns or 0):>8}   p99 {format_latency(part.p99_ns or 0):>8}"
+    return f"{line}   {part.errors} errors" if part.errors else line
 
 
 PLAIN_LINE_EVERY_S = 5.0

@@ -113,13 +113,6 @@ class ImportFacts(Struct):
             window_ns=self.window_ns or 0,
             overlap_ns=self.window_ns or 0,
             depth_requested=_known(self.depth),
-            paced=False,
-            cpu_user_ns=0,
-            cpu_system_ns=0,
-            cpu_share_max=0.0,
-            reconnects=0,
-            labels=(),
-            engines=(),
             cpu_ns_per_operation=self.cpu_ns_per_operation,
         )
 
@@ -143,7 +136,7 @@ class ImportFacts(Struct):
         ]
 
 
-class ImportedSummary(Summary, frozen=True):
+class ImportedSummary(Summary, frozen=True, kw_only=True):
     """The summary of an imported point."""
 
     cpu_ns_per_operation: float | None
@@ -168,18 +161,12 @@ def _totals(kind: ImportedKind) -> Totals:
     return Totals(
         operations=kind.operations or 0,
         bytes=kind.bytes or 0,
-        entries=0,
         errors=kind.errors or 0,
-        short=0,
-        drained=0,
-        unfinished=0,
-        missed=0,
         iops=_known(kind.iops),
         bytes_per_s=_known(kind.bytes_per_s),
         overlap_iops=UNKNOWN,
         overlap_bytes_per_s=UNKNOWN,
         service=_latency(kind.latency),
-        response=None,
     )
 
 

@@ -73,21 +73,21 @@ class StatedLatency(Latency, frozen=True):
         return UNKNOWN if self.histogram is None else super().percentile(percent)
 
 
-class Totals(msgspec.Struct, frozen=True):
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
     """Operations of one kind, or of all kinds together."""
 
     operations: int
     """Operations in the measured windows of all workers."""
     bytes: int
-    entries: int
+    entries: int = 0
     """Entries of the directories that were listed."""
     errors: int
-    short: int
-    drained: int
+    short: int = 0
+    drained: int = 0
     """Operations that were submitted in a window and completed after it: in the latencies, not in ``operations``."""
-    unfinished: int
+    unfinished: int = 0
     """Operations that never completed: in the latencies with the age that they reached, a lower bound."""
-    missed: int
+    missed: int = 0
     """Operations that were due in a window and never submitted: in the response latency with their age, likewise."""
     iops: float
     """Rate over the time in which at least one of the workers that do these operations ran."""
@@ -97,7 +97,7 @@ class Totals(msgspec.Struct, frozen=True):
     overlap_bytes_per_s: float
     service: Latency
     """From submission to completion."""
-    response: Latency | None
+    response: Latency | None = None
     """From due time to completion, under a rate; None in a closed loop, where it equals the service latency."""
 
     @property
@@ -116,7 +116,7 @@ class Totals(msgspec.Struct, frozen=True):
         return self.response or self.service
 
 
-class Summary(Totals, frozen=True):
+class Summary(Totals, frozen=True, kw_only=True):
     """Several workers, merged; its ``Totals`` are of all kinds except flushes, which move no data."""
 
     name: str
@@ -132,15 +132,15 @@ class Summary(Totals, frozen=True):
     """Time in which all workers of a group ran; likewise."""
     depth_requested: float
     """Operations in flight that the plan requests of the workers that run: the mean over ``window_ns``."""
-    paced: bool
+    paced: bool = False
     """A rate limits the load, so that the depth is a maximum and not a target."""
-    cpu_user_ns: int
-    cpu_system_ns: int
-    cpu_share_max: float
+    cpu_user_ns: int = 0
+    cpu_system_ns: int = 0
+    cpu_share_max: float = 0.0
     """Share of one processor used by the busiest worker."""
-    reconnects: int
-    labels: tuple[str, ...]
-    engines: tuple[str, ...]
+    reconnects: int = 0
+    labels: tuple[str, ...] = ()
+    engines: tuple[str, ...] = ()
     """Descriptions of the engines."""
 
     @property

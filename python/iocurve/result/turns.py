@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from iocurve.engine.derived import measured_ns
 from iocurve.engine.outcome import Absence, GroupInterval, KindOutcome, Outcome, State, WorkerOutcome
@@ -215,8 +214,8 @@ def _mean_use(point: Point, run: Point) -> MachineUse | None:
 
 
 def _each(
-    names: Sequence[str], combine: Callable[[Any, Any], Any], before: MachineUse, newest: MachineUse
-) -> dict[str, Any]:
+    names: Sequence[str], combine: Callable[[float, float], float], before: MachineUse, newest: MachineUse
+) -> dict[str, float | None]:
     """Combines figures of two uses; one that is unknown in either stays unknown."""
     pairs = {name: (getattr(before, name), getattr(newest, name)) for name in names}
     return {name: None if None in pair else combine(*pair) for name, pair in pairs.items()}

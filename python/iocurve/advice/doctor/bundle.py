@@ -14,8 +14,7 @@ from pathlib import PurePath
 
 import msgspec
 
-from iocurve.advice.doctor.host import Bundle, HostFiles
-from iocurve.advice.doctor.mounts import NETWORK_FILE_SYSTEMS, ClientMount, mounts
+from iocurve.advice.doctor.host import NETWORK_FILE_SYSTEMS, Bundle, ClientMount, HostFiles, mounts
 from iocurve.advice.doctor.nfs import AZURE_FILES, TUNNELS
 from iocurve.machine.mounts import nearest, unescaped
 from iocurve.machine.processes import tcp_address

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from iocurve.advice.doctor.mounts import ClientMount
+from iocurve.advice.doctor.host import ClientMount
 from iocurve.foundation.structs import Struct, read_bundled
 
 State = Literal["green", "yellow", "red"]

@@ -11,8 +11,7 @@ import msgspec
 
 from iocurve.advice.doctor import local, machine, nfs
 from iocurve.advice.doctor.checks import Diagnosis, Finding, Judgement, State, TunedSetting, diagnosis
-from iocurve.advice.doctor.host import HostFiles
-from iocurve.advice.doctor.mounts import ClientMount, fstab_options, mounts
+from iocurve.advice.doctor.host import ClientMount, HostFiles, fstab_options, mounts
 from iocurve.foundation.errors import TargetError
 from iocurve.machine.mounts import nearest
 from iocurve.result.caps import Cap

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from iocurve.advice.doctor.checks import DoctorRow
+from iocurve.advice.doctor.checks import DoctorRow, TunedSetting
 from iocurve.analysis.compare import Difference, compare_turns
 from iocurve.foundation.errors import TargetError
 from iocurve.foundation.units import MIB, SECOND_NS, format_duration
@@ -52,8 +52,7 @@ class DoctorLoad(msgspec.Struct, frozen=True):
 
     def commands(self, row: DoctorRow) -> tuple[str, str]:
         """The command lines with a row's setting as it is and as wanted, in fio's words."""
-        setting = row.setting
-        assert setting is not None, "only settings are measured"
+        setting = setting_of(row)
         before, after = (self._command(self._at(row, url), setting.load) for url in setting.urls or ("", ""))
         return before, after
 
@@ -102,10 +101,15 @@ class TuningGain(msgspec.Struct, frozen=True):
         return f"{what}: {one.change_percent:+.1f} % throughput ({interval}): {one.verdict_text}"
 
 
+def setting_of(row: DoctorRow) -> TunedSetting:
+    """The setting of a row whose gain can be measured."""
+    assert row.setting is not None, "only settings are measured"
+    return row.setting
+
+
 def gain_of(row: DoctorRow) -> str:
     """``connections of /mnt/a, 8 instead of 1, by iocurve's own NFS client``."""
-    setting = row.setting
-    assert setting is not None, "only settings are measured"
+    setting = setting_of(row)
     is_mount = not row.subject.startswith("nfs://")
     how = ", by iocurve's own NFS client" + (" (the mount stays as it is)" if is_mount else "") if setting.urls else ""
     return f"{row.title} of {row.subject}, {setting.wanted} instead of {setting.now}{how}"
@@ -145,8 +149,7 @@ def measure(
 
     Raises ``TargetError`` if the setting cannot be written, and as ``ab.of_commands``.
     """
-    setting = row.setting
-    assert setting is not None, "only settings are measured"
+    setting = setting_of(row)
     commands = load.commands(row)
     if setting.path is None:
         measured = ab.of_commands(commands, load.runs, MARGIN, REPEATS)
@@ -169,8 +172,7 @@ class BestSetting(msgspec.Struct, frozen=True):
     @property
     def value(self) -> str:
         """The smallest value whose gain is within the margin of the largest; the present one where none is faster."""
-        setting = self.row.setting
-        assert setting is not None, "only settings are measured"
+        setting = setting_of(self.row)
         faster = {
             one.row.setting.wanted: one.difference.change_percent
             for one in self.gains
@@ -183,8 +185,7 @@ class BestSetting(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """A line for each value, then the best one."""
-        setting, what = self.row.setting, f"{self.row.title} of {self.row.subject}"
-        assert setting is not None, "only settings are measured"
+        setting, what = setting_of(self.row), f"{self.row.title} of {self.row.subject}"
         kept = " (as it is)" if self.value == setting.now else f": echo {self.value} > /{setting.path}"
         return "\n".join([*(one.text for one in self.gains), f"the best {what} for this load: {self.value}{kept}"])
 
@@ -196,8 +197,7 @@ def search(
 
     A value that did not finish ends the search.
     """
-    setting = row.setting
-    assert setting is not None, "only settings are measured"
+    setting = setting_of(row)
     gains: list[TuningGain] = []
     for value in setting.candidates:
         tried = row.replace(setting=setting.replace(wanted=value))

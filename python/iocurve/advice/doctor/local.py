@@ -112,13 +112,10 @@ def _read_ahead(disk: str, host: HostFiles) -> Judgement | str:
     if now is None:
         return f"/{path} is not there"
     is_large = rotates and now >= LARGE_READ_AHEAD_KIB
-    return Judgement(
-        "yellow" if is_large or not now else "green",
-        f"{now:,} KiB ({'states that it rotates' if rotates else 'does not rotate'})",
-        fix=f"echo {READ_AHEAD_KIB} > /{path}, unless long sequential reads are all that it serves",
-        undo=f"echo {now} > /{path}",
-        setting=TunedSetting(path=path, now=str(now), wanted=str(READ_AHEAD_KIB), load=BUFFERED_RANDOM_READS),
-    )
+    found = f"{now:,} KiB ({'states that it rotates' if rotates else 'does not rotate'})"
+    setting = TunedSetting(path=path, now=str(now), wanted=str(READ_AHEAD_KIB), load=BUFFERED_RANDOM_READS)
+    hint = ", unless long sequential reads are all that it serves"
+    return _of_file(found, setting, hint, is_good=now > 0 and not is_large)
 
 
 def _requests(disk: str, host: HostFiles) -> Judgement | str:
@@ -127,13 +124,10 @@ def _requests(disk: str, host: HostFiles) -> Judgement | str:
     if now is None:
         return f"/{path} is not there"
     wanted = max(REQUESTS_MIN, depth)
-    return Judgement(
-        "green" if now >= wanted else "yellow",
-        f"{now} requests" + (f"; the device takes {depth}" if depth else ""),
-        fix=f"echo {wanted} > /{path} (devices without a scheduler take at most their own depth)",
-        undo=f"echo {now} > /{path}",
-        setting=TunedSetting(path=path, now=str(now), wanted=str(wanted), load=RANDOM_READS),
-    )
+    found = f"{now} requests" + (f"; the device takes {depth}" if depth else "")
+    setting = TunedSetting(path=path, now=str(now), wanted=str(wanted), load=RANDOM_READS)
+    hint = " (devices without a scheduler take at most their own depth)"
+    return _of_file(found, setting, hint, is_good=now >= wanted)
 
 
 def _queue_depth(disk: str, host: HostFiles) -> Judgement | str:
@@ -141,13 +135,14 @@ def _queue_depth(disk: str, host: HostFiles) -> Judgement | str:
     now = host.number(path)
     if now is None:
         return f"/{path} is not there: only SCSI devices state it"
-    return Judgement(
-        "green" if now >= QUEUE_DEPTH_MIN else "yellow",
-        f"{now} commands",
-        fix=f"echo {QUEUE_DEPTH_MIN} > /{path} (as far as its driver allows)",
-        undo=f"echo {now} > /{path}",
-        setting=TunedSetting(path=path, now=str(now), wanted=str(QUEUE_DEPTH_MIN), load=RANDOM_READS),
-    )
+    setting = TunedSetting(path=path, now=str(now), wanted=str(QUEUE_DEPTH_MIN), load=RANDOM_READS)
+    return _of_file(f"{now} commands", setting, " (as far as its driver allows)", is_good=now >= QUEUE_DEPTH_MIN)
+
+
+def _of_file(found: str, setting: TunedSetting, hint: str, *, is_good: bool) -> Judgement:
+    """The judgement of a setting that a file of /sys holds; ``hint`` follows its fix."""
+    fix, undo = f"echo {setting.wanted} > /{setting.path}{hint}", f"echo {setting.now} > /{setting.path}"
+    return Judgement("green" if is_good else "yellow", found, fix=fix, undo=undo, setting=setting)
 
 
 def _host_cache(disk: str, host: HostFiles) -> Judgement | str:

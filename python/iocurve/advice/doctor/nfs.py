@@ -17,8 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from iocurve.advice.doctor.checks import AGAIN, OPTIONS_FILE, Finding, Judgement, State, TunedSetting
-from iocurve.advice.doctor.host import HostFiles
-from iocurve.advice.doctor.mounts import ClientMount
+from iocurve.advice.doctor.host import ClientMount, HostFiles
 from iocurve.foundation.units import GIB, KIB, MIB, counted, format_bytes
 from iocurve.machine.mounts import options_of
 from iocurve.machine.processes import NFS_PORT

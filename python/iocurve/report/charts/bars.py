@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import altair as alt
 import msgspec
@@ -179,8 +178,7 @@ def _published(
     """Hollow diamonds, so that published figures do not look like measured ones."""
     if not marks:
         return []
-    encoding: dict[str, Any] = {} if offset is None else {"xOffset": offset}
-    return [
+    diamonds = (
         alt.Chart(data([asdict(mark) for mark in marks]))
         .mark_point(shape="diamond", size=130, filled=False, strokeWidth=2.2, opacity=1)
         .encode(
@@ -191,15 +189,15 @@ def _published(
                 alt.Tooltip("value:Q", title=f"{marks[0].legend}, {unit}", format=",.0f"),
                 alt.Tooltip("source:N", title="source"),
             ],
-            **encoding,
         )
-    ]
+    )
+    return [diamonds if offset is None else diamonds.encode(xOffset=offset)]
 
 
 # ---- gains, advice and changes
 
 GAINS_HEIGHT = 220
-VERDICT_COLORS: dict[Verdict, str] = {
+VERDICT_COLORS: dict[str, str] = {
     "faster": "#009E73",
     "slower": "#D55E00",
     "no difference": "#b9c0c8",
@@ -217,13 +215,18 @@ class JudgedBar(Bar, frozen=True, kw_only=True):
     margin: float = MARGIN
 
 
+def _verdict_color(colors: Mapping[str, str], names: Sequence[str]) -> alt.Color:
+    """The colours of those verdicts that are present."""
+    present = [name for name in colors if name in names]
+    scale = alt.Scale(domain=present, range=[colors[name] for name in present])
+    return alt.Color("verdict:N", title=None, scale=scale, legend=legend(present))
+
+
 def gains(bars: Sequence[JudgedBar], base: str) -> Chart:
     """Bars of ratios to ``base``; the error bars are 95 % intervals."""
     groups = list(dict.fromkeys(bar.place for bar in bars))
     series = list(dict.fromkeys(bar.series for bar in bars))
-    present = [name for name in VERDICT_COLORS if name in {bar.verdict for bar in bars}]
     rows = [asdict(bar) | {"label": f"{bar.value:.2f} ×{' *' if bar.is_disturbed else ''}"} for bar in bars]
-    scale = alt.Scale(domain=present, range=[VERDICT_COLORS[name] for name in present])
     highest = max([1.0, *(bar.high or bar.value for bar in bars)])
     base_chart = alt.Chart(data(rows)).encode(
         x=alt.X("place:N", scale=alt.Scale(domain=groups), title=None, axis=group_axis(groups)),
@@ -231,9 +234,7 @@ def gains(bars: Sequence[JudgedBar], base: str) -> Chart:
         tooltip=texts(place="load", series="compared", text=f"to {base}"),
     )
     y = alt.Y("value:Q", title=f"Speedup over {base} (×)", scale=alt.Scale(domain=[0, 1.15 * highest]))
-    columns = base_chart.mark_bar().encode(
-        y=y, color=alt.Color("verdict:N", title=None, scale=scale, legend=legend(present))
-    )
+    columns = base_chart.mark_bar().encode(y=y, color=_verdict_color(VERDICT_COLORS, [bar.verdict for bar in bars]))
     unity = alt.Chart(data([{"one": 1.0}])).mark_rule(color=INK, strokeWidth=1).encode(y="one:Q")
     layers = [columns, unity, *error_bars(base_chart, rows), *_ratio_labels(base_chart, len(bars))]
     return finished(independent_strokes(alt.layer(*layers)), height=GAINS_HEIGHT)
@@ -262,15 +263,12 @@ class WaterfallBar(msgspec.Struct, frozen=True):
 def waterfall(bars: Sequence[WaterfallBar], unit: str) -> Chart:
     """Factors one after another, each from where the one before ends, between two whole bars."""
     names = [bar.verdict or "measured" for bar in bars]
-    colors = {"measured": MUTED} | {str(name): color for name, color in VERDICT_COLORS.items()}
-    present = [name for name in colors if name in names]
     rows = [
         {"place": bar.place, "start": bar.start, "end": bar.end, "text": bar.text, "verdict": name}
         | {"top": max(bar.start, bar.end), "label": bar.text.partition(" [")[0]}
         for bar, name in zip(bars, names, strict=True)
     ]
     places = [bar.place for bar in bars]
-    scale = alt.Scale(domain=present, range=[colors[name] for name in present])
     base = alt.Chart(data(rows)).encode(
         x=alt.X("place:N", scale=alt.Scale(domain=places), title=None, axis=group_axis(places)),
         tooltip=texts(place="load", text="value"),
@@ -279,7 +277,7 @@ def waterfall(bars: Sequence[WaterfallBar], unit: str) -> Chart:
     columns = base.mark_bar(width={"band": 0.6}).encode(
         y=alt.Y("start:Q", title=unit, scale=y, axis=rate_axis(unit)),
         y2="end:Q",
-        color=alt.Color("verdict:N", title=None, scale=scale, legend=legend(present)),
+        color=_verdict_color({"measured": MUTED} | VERDICT_COLORS, names),
     )
     return finished(independent_strokes(alt.layer(columns, *_labels(base, dy=-8, size=11, rim=4))))
 
@@ -331,8 +329,6 @@ LABEL_WIDTH = 320
 
 def changes(found: Sequence[JudgedBar], margin_percent: float) -> Chart:
     """A dot for each change with its interval; dashed lines are at the margin, and the solid one at no change."""
-    present = [name for name in VERDICT_COLORS if name in {one.verdict for one in found}]
-    scale = alt.Scale(domain=present, range=[VERDICT_COLORS[name] for name in present])
     points = list(dict.fromkeys(one.place for one in found))
     ends = [value for one in found for value in (one.value, one.low, one.high) if value is not None]
     reach = 1.1 * max([margin_percent, *map(abs, ends)])
@@ -345,7 +341,7 @@ def changes(found: Sequence[JudgedBar], margin_percent: float) -> Chart:
     rule = base.transform_filter("isValid(datum.low) && isValid(datum.high)").mark_rule(strokeWidth=1.5, color=INK)
     bars = rule.encode(x=alt.X("low:Q", scale=x, axis=title, title="Change"), x2="high:Q")
     dots = base.mark_circle(size=110, opacity=1, stroke=INK, strokeWidth=1).encode(
-        x=alt.X("value:Q", scale=x), color=alt.Color("verdict:N", title=None, scale=scale, legend=legend(present))
+        x=alt.X("value:Q", scale=x), color=_verdict_color(VERDICT_COLORS, [one.verdict for one in found])
     )
     lines = [
         alt.Chart(data([{"at": at}])).mark_rule(color=color, strokeWidth=1, strokeDash=dash).encode(x="at:Q")

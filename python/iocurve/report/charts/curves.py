@@ -29,6 +29,7 @@ from iocurve.report.charts.style import (
     SERIES_COLORS,
     CapLine,
     Chart,
+    at_value,
     data,
     end_of_axis,
     finished,
@@ -198,21 +199,18 @@ def _bound(label: str, rows: Sequence[Mapping[str, float]]) -> alt.Chart:
     """A dotted line through rows of two fields, of which the second is a rate."""
     x, y = rows[0]
     line = alt.Chart(data([{**row, "bound": label} for row in rows])).mark_line(strokeDash=[2, 3], strokeWidth=1.5)
-    chart: alt.Chart = line.encode(x=f"{x}:Q", y=f"{y}:Q", stroke=_named_stroke("bound", KNEE_COLOR))
+    chart: alt.Chart = line.encode(x=f"{x}:Q", y=f"{y}:Q", stroke=_bound_stroke())
     return chart
 
 
 def _capacity_line(axis: str, knee: KneeFinding) -> alt.Chart:
     rows = [{"bound": f"capacity {format_count(knee.capacity_iops)} IOPS", "value": knee.capacity_iops}]
-    encoding: dict[str, Any] = {axis: alt.Y("value:Q") if axis == "y" else alt.X("value:Q")}
-    chart: alt.Chart = (
-        alt.Chart(data(rows)).mark_rule(strokeWidth=1.5).encode(stroke=_named_stroke("bound", KNEE_COLOR), **encoding)
-    )
+    chart: alt.Chart = at_value(alt.Chart(data(rows)).mark_rule(strokeWidth=1.5), axis).encode(stroke=_bound_stroke())
     return chart
 
 
-def _named_stroke(field: str, color: str) -> alt.Stroke:
-    return alt.Stroke(f"{field}:N", title=None, scale=alt.Scale(range=[color]), legend=legend())
+def _bound_stroke() -> alt.Stroke:
+    return alt.Stroke("bound:N", title=None, scale=alt.Scale(range=[KNEE_COLOR]), legend=legend())
 
 
 def _knee_ring(place: dict[str, float], x: str, y: str, text: str) -> list[alt.Chart]:
@@ -317,14 +315,8 @@ def files_curve(rates: Mapping[int, float]) -> Chart:
 # ---- over time
 
 
-class TimeMark(msgspec.Struct, frozen=True):
-    """A time, or the start and the end of one, at which something happened."""
-
-    group: int
-    start_ns: int
-    """Since the group's start."""
-    end_ns: int
-    text: str
+TimeMark = tuple[int, int, int, str]
+"""Something that happened: its group, start and end in ns since the group's start, and a text."""
 
 
 def over_time(
@@ -349,13 +341,9 @@ def over_time(
     if len({value["second"] for value in values}) < 2:
         return []
     marked = [
-        {
-            "start": (offsets[mark.group] + mark.start_ns) / SECOND_NS,
-            "end": (offsets[mark.group] + mark.end_ns) / SECOND_NS,
-            "mark": mark.text,
-        }
-        for mark in marks
-        if mark.group in offsets
+        {"start": (offsets[group] + start) / SECOND_NS, "end": (offsets[group] + end) / SECOND_NS, "mark": text}
+        for group, start, end, text in marks
+        if group in offsets
     ]
     return [_rate_over_time(values, caps, marked), _latency_over_time(values)]
 
@@ -410,14 +398,8 @@ def _latency_over_time(values: Sequence[dict[str, Any]]) -> Chart:
     return finished(layers, height=220, description="Mean and longest latency over time")
 
 
-class LatencyShare(msgspec.Struct, frozen=True):
-    """Operations of an interval whose latencies are between two bounds."""
-
-    start_ns: int
-    end_ns: int
-    low_ns: float
-    high_ns: float
-    operations: float
+LatencyShare = tuple[int, int, float, float, float]
+"""Start and end of an interval, two latencies, all in ns, and the operations with latencies between these."""
 
 
 COLUMNS_MAX = 100
@@ -432,18 +414,18 @@ def heat_map(shares: Sequence[LatencyShare]) -> list[Chart]:
     Operations are spread evenly, on the logarithmic axis, between the bounds of their share. No chart for a single
     interval.
     """
-    if len({share.start_ns for share in shares}) < 2:
+    if len({start_ns for start_ns, *_ in shares}) < 2:
         return []
-    end_ns = max(share.end_ns for share in shares)
-    column_ns = max(-(-end_ns // COLUMNS_MAX), min(share.end_ns - share.start_ns for share in shares), 1)
+    latest_ns = max(end_ns for _, end_ns, *_ in shares)
+    column_ns = max(-(-latest_ns // COLUMNS_MAX), min(end_ns - start_ns for start_ns, end_ns, *_ in shares), 1)
     counts: dict[tuple[int, int], float] = {}
     totals: dict[int, float] = {}
-    for share in shares:
-        column = (share.start_ns + share.end_ns) // 2 // column_ns
-        totals[column] = totals.get(column, 0.0) + share.operations
-        for cell, part in _cells_of(share):
-            counts[column, cell] = counts.get((column, cell), 0.0) + part
-    axis = latency_axis(bound for share in shares for bound in (share.low_ns, share.high_ns))
+    for start_ns, end_ns, low_ns, high_ns, operations in shares:
+        column = (start_ns + end_ns) // 2 // column_ns
+        totals[column] = totals.get(column, 0.0) + operations
+        for cell, part in _cells_between(low_ns, high_ns):
+            counts[column, cell] = counts.get((column, cell), 0.0) + operations * part
+    axis = latency_axis(bound for _, _, *bounds, _ in shares for bound in bounds)
     rows = [
         {
             "second": column * column_ns / SECOND_NS,
@@ -476,12 +458,11 @@ def heat_map(shares: Sequence[LatencyShare]) -> list[Chart]:
     return [finished(chart, height=220, description="Share of the operations by latency, over time")]
 
 
-def _cells_of(share: LatencyShare) -> Iterator[tuple[int, float]]:
-    """The cells between the bounds of a share, with the operations in each."""
-    low, high = (CELLS_PER_DECADE * math.log10(max(bound, 1.0)) for bound in (share.low_ns, share.high_ns))
+def _cells_between(low_ns: float, high_ns: float) -> Iterator[tuple[int, float]]:
+    """The cells between two latencies, with the part of the distance that each has."""
+    low, high = (CELLS_PER_DECADE * math.log10(max(bound, 1.0)) for bound in (low_ns, high_ns))
     for cell in range(math.floor(low), math.floor(high) + 1):
-        part = (min(high, cell + 1) - max(low, cell)) / (high - low) if high > low else 1.0
-        yield cell, share.operations * part
+        yield cell, (min(high, cell + 1) - max(low, cell)) / (high - low) if high > low else 1.0
 
 
 def any_against_any(rows: Sequence[Mapping[str, object]], fields: Sequence[str], across: str, upwards: str) -> Chart:
@@ -552,11 +533,11 @@ class LatencyAxis(msgspec.Struct, frozen=True):
         """A latency in the unit of the axis."""
         return latency_ns / self.unit_ns
 
-    def y(self, *, title: str = "Latency") -> alt.Y:
+    def y(self) -> alt.Y:
         """The vertical axis of a chart."""
         return alt.Y(
             "latency:Q",
-            title=f"{title} ({self.unit}, log scale)",
+            title=f"Latency ({self.unit}, log scale)",
             scale=alt.Scale(type="log", domain=[self.marks[0], self.marks[-1]], nice=False, clamp=True),
             axis=alt.Axis(values=list(self.marks), labelExpr=LABEL),
         )

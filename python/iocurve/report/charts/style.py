@@ -144,19 +144,22 @@ def limit_lines(axis: str, caps: Sequence[CapLine]) -> list[alt.Chart]:
         return []
     labels = [cap.label for cap in caps]
     dashes = alt.Scale(domain=labels, range=[LIMIT_DASHES[index % len(LIMIT_DASHES)] for index in range(len(labels))])
-    encoding: dict[str, Any] = {axis: alt.Y("value:Q") if axis == "y" else alt.X("value:Q")}
+    lines = alt.Chart(data([{"limit": cap.label, "value": cap.value} for cap in caps])).mark_rule(strokeWidth=1.5)
     return [
-        alt.Chart(data([{"limit": cap.label, "value": cap.value} for cap in caps]))
-        .mark_rule(strokeWidth=1.5)
-        .encode(
+        at_value(lines, axis).encode(
             stroke=alt.Stroke(
                 "limit:N", title=None, scale=alt.Scale(domain=labels, range=[INK]), legend=legend(labels)
             ),
             strokeDash=alt.StrokeDash("limit:N", title=None, scale=dashes, legend=legend(labels)),
             tooltip=alt.Tooltip("limit:N", title="limit"),
-            **encoding,
         )
     ]
+
+
+def at_value(chart: alt.Chart, axis: str) -> alt.Chart:
+    """The chart with its field ``value`` on one of the axes."""
+    placed: alt.Chart = chart.encode(y="value:Q") if axis == "y" else chart.encode(x="value:Q")
+    return placed
 
 
 def error_bars(base: alt.Chart, rows: Sequence[Mapping[str, object]]) -> list[alt.Chart]:
