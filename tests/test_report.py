@@ -329,7 +329,7 @@ def test_the_bytes_of_a_run_grow_with_its_points(tmp_path: Path, monkeypatch: py
             if count % 250 == 0:
                 assert Result.read(tmp_path) == whole.replace(points=whole.points[:count])
     # Written whole after every point, it would be 500 times the document.
-    assert (bytes_written() - before) / len(whole.document()) < 12
+    assert (bytes_written() - before) / len(whole.document()) < 8
 
 
 def test_a_run_that_is_killed_keeps_every_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,6 +105,27 @@ def gain_bar(place: str, series: str, measured: MeasuredPoint, base: MeasuredPoi
     ]
 
 
+def points_table(
+    columns: Sequence[str],
+    rows: Iterable[tuple[Sequence[str], MeasuredPoint]],
+    figures: Sequence[str],
+    text_columns: int = 1,
+    *,
+    in_flight: bool = False,
+) -> Table:
+    """A row for each point: cells for ``columns``, its figures, those in flight if wanted, and ``LAST_COLUMNS``."""
+    made: list[tuple[Cell, ...]] = [
+        (
+            *first,
+            *cells(member.summary, *figures),
+            *((decimal(member.summary.concurrency_achieved),) if in_flight else ()),
+            *last_cells(member),
+        )
+        for first, member in rows
+    ]
+    return Table.of((*columns, *figures, *(["in flight"] if in_flight else []), *LAST_COLUMNS), made, text_columns)
+
+
 def latency_dots(series: str, member: MeasuredPoint, unit: str, axis: str, label: str) -> list[charts.LatencyDot]:
     """The median and the 99th percentile of a point, as far as they are known."""
     summary = member.summary

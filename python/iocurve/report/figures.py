@@ -21,7 +21,7 @@ from iocurve.report.cells import (
     caps,
     cells,
     cpu,
-    last_cells,
+    points_table,
     rate_bar,
     target_of,
 )
@@ -188,13 +188,12 @@ def _egress(family: PointFamily, reading: Reading) -> charts.CapLine | None:
 
 
 def _by_clients(family: PointFamily) -> Table:
-    figures = ("IOPS", "MiB/s", "p50", "p99")
-    rows: list[tuple[Cell, ...]] = [
-        (series, f"{member.axis('clients'):g}", *cells(member.summary, *figures), *last_cells(member))
+    rows = [
+        ((series, f"{member.axis('clients'):g}"), member)
         for series, members in family.scale_out_series.items()
         for member in members
     ]
-    return Table.of(("load", "clients", *figures, *LAST_COLUMNS), rows)
+    return points_table(("load", "clients"), rows, ("IOPS", "MiB/s", "p50", "p99"))
 
 
 def shared(reading: Reading) -> list[ReportFigure]:

@@ -285,9 +285,9 @@ class TerminalView(Progress):
     def _charts(self, metrics: Sequence[str], columns: int, rows: int) -> list[Text]:
         """A chart of each metric over time in equal parts of the rows, below its newest, least and largest value."""
         lines: list[Text] = []
-        for chart in filter(None, map(self.chart, metrics)):
-            lines.append(Text(f"{chart.name} over time: {chart.text}", "dim"))
-            lines += [Text(line, "cyan") for line in bars(chart.values, columns, max(1, rows // len(metrics) - 1))]
+        for name, values, text in filter(None, map(self.chart, metrics)):
+            lines.append(Text(f"{name} over time: {text}", "dim"))
+            lines += [Text(line, "cyan") for line in bars(values, columns, max(1, rows // len(metrics) - 1))]
         return lines
 
     def _last_message(self) -> str:

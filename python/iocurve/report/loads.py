@@ -31,6 +31,7 @@ from iocurve.report.cells import (
     last_cells,
     latency_dots,
     near_and_far,
+    points_table,
     published_marks,
     rate,
     rate_bar,
@@ -129,18 +130,12 @@ def latency(family: PointFamily, reading: Reading) -> ReportFigure:
 def _depth_table(family: PointFamily) -> Table:
     figures = ("IOPS", "MiB/s", "mean", "p50", "p99", "p99.9")
     first = ("series",) if family.series.keys() != {""} else ()
-    rows: list[tuple[Cell, ...]] = [
-        (
-            *((series,) if first else ()),
-            f"{member.axis('depth'):g}",
-            *cells(member.summary, *figures),
-            decimal(member.summary.concurrency_achieved),
-            *last_cells(member),
-        )
+    rows = [
+        ((*((series,) if first else ()), f"{member.axis('depth'):g}"), member)
         for series, members in family.series.items()
         for member in members
     ]
-    return Table.of((*first, "depth", *figures, "in flight", *LAST_COLUMNS), rows, text_columns=1 + len(first))
+    return points_table((*first, "depth"), rows, figures, 1 + len(first), in_flight=True)
 
 
 def side_by_side(family: PointFamily, reading: Reading) -> list[ReportFigure]:
@@ -220,17 +215,9 @@ def by_rate(family: PointFamily, reading: Reading) -> ReportFigure:
 
 
 def _rate_table(family: PointFamily) -> Table:
-    figures = ("IOPS", "MiB/s", "p50", "p99", "p99.9")
-    rows: list[tuple[Cell, ...]] = [
-        (
-            count(member.axis("rate")),
-            *cells(member.summary, *figures),
-            decimal(member.summary.concurrency_achieved),
-            *last_cells(member),
-        )
-        for member in sorted(family.members, key=lambda member: member.axis("rate"))
-    ]
-    return Table.of(("IOPS due", *figures, "in flight", *LAST_COLUMNS), rows)
+    ordered = sorted(family.members, key=lambda member: member.axis("rate"))
+    rows = [((count(member.axis("rate")),), member) for member in ordered]
+    return points_table(("IOPS due",), rows, ("IOPS", "MiB/s", "p50", "p99", "p99.9"), in_flight=True)
 
 
 # ---- over time
@@ -348,16 +335,12 @@ def by_kind(family: PointFamily) -> list[ReportFigure]:
 
 def by_files(family: PointFamily) -> ReportFigure:
     """The rate over the number of files in each directory."""
-    figures = ("IOPS", "p50", "p99", "p99.9")
-    rows: list[tuple[Cell, ...]] = [
-        (f"{int(member.axis('files')):,}", *cells(member.summary, *figures), *last_cells(member))
-        for member in family.members
-    ]
+    rows = [((f"{int(member.axis('files')):,}",), member) for member in family.members]
     return ReportFigure.of(
         f"{family.subject}: IOPS by files in each directory",
         sentence(family.fixed),
         charts=[charts.files_curve({int(member.axis("files")): member.summary.iops for member in family.members})],
-        table=Table.of(("files", *figures, *LAST_COLUMNS), rows),
+        table=points_table(("files",), rows, ("IOPS", "p50", "p99", "p99.9")),
         prefix=family.name,
     )
 

@@ -251,7 +251,7 @@ def _vega_lite_version() -> str:
 
 PROOF_NAME = "proof.html"
 """The page of ``iocurve prove``, which is written next to the report."""
-WHOLE_BYTES_MAX = 1 << 20
+WHOLE_BYTES_MAX = 512 << 10
 """A ``result.json`` up to this size is written whole after every point."""
 
 

@@ -96,13 +96,8 @@ class StartedPoint(msgspec.Struct, frozen=True):
         return 1 / self.turn[1]
 
 
-class TimeChart(msgspec.Struct, frozen=True):
-    """A metric over time."""
-
-    name: str
-    values: Sequence[float]
-    text: str
-    """The newest, the least and the largest value."""
+TimeChart = tuple[str, Sequence[float], str]
+"""The name of a metric, its values over time, and a text of the newest, the least and the largest one."""
 
 
 class View:
@@ -355,7 +350,7 @@ class Progress(View):
             return None
         least = min(filter(None, values), default=0)
         text = f"now {form(values[-1])}, {form(least)} to {form(max(values))}"
-        return TimeChart(name, values, text)
+        return name, values, text
 
     def _measured(self) -> tuple[Live, int] | None:
         """The state of the point's own load and its interval; figures of another load would look like the point's."""

@@ -136,7 +136,10 @@ class ServedProgress(Progress):
             "done": passed / (passed + left) if left else None,
             "rates": [*self.rates(), *self.latencies()],
             "approached": self.approached(),
-            "charts": [chart for metric in METRICS if (chart := self.chart(metric))],
+            "charts": [
+                dict(zip(("name", "values", "text"), chart, strict=True))
+                for chart in filter(None, map(self.chart, METRICS))
+            ],
             "jobs": self.job_rows(),
             "clients": self.client_rows(),
             "finished": [f"{position}  {line}{state}" for position, line, state in self._finished],

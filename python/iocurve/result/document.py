@@ -918,10 +918,8 @@ def _record(point: Point) -> dict[str, Axis | None]:
 
 def _unwritten_record(point: Point) -> dict[str, Axis | None]:
     """The shares of reads of what was never written; empty for a point without such."""
-    found = unwritten_reads(point.outcome.workers)
-    if not (found.unwritten_share or found.zeros_share):
-        return {}
-    return {"unwritten_share": found.unwritten_share, "zero_reads_share": found.zeros_share}
+    unwritten, zeros, _ = unwritten_reads(point.outcome.workers)
+    return {"unwritten_share": unwritten, "zero_reads_share": zeros} if unwritten or zeros else {}
 
 
 def _comparison_record(point: Point, points: Sequence[Point]) -> dict[str, Axis | None]:

@@ -13,7 +13,7 @@ from typing import TypeAlias, get_args
 from iocurve.engine.plan import OperationKind
 from iocurve.foundation.structs import Struct
 from iocurve.foundation.units import MIB
-from iocurve.result.summary import PERCENTILES, Latency, StatedLatency, Summary, Totals
+from iocurve.result.summary import PERCENTILES, Latency, Summary, Totals
 
 Value: TypeAlias = int | float | str | None
 RESPONSE = "response_"
@@ -201,5 +201,5 @@ def _latencies(latency: Latency) -> dict[str, float | None]:
         **{name: latency.percentile(percent) for name, percent in LATENCY_NAMES.items()},
         "max_us": latency.max_ns,
     }
-    has_values = latency.count > 0 or isinstance(latency, StatedLatency)
+    has_values = latency.count > 0 or latency.stated is not None
     return {name: _known(value / 1000) if has_values else None for name, value in nanoseconds.items()}

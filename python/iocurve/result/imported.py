@@ -6,7 +6,6 @@ the summary that reports are made from.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -17,7 +16,7 @@ from iocurve.engine.outcome import State
 from iocurve.engine.plan import FLUSH_KINDS
 from iocurve.foundation.structs import Struct
 from iocurve.foundation.units import SECOND_NS
-from iocurve.result.summary import UNKNOWN, SeriesInterval, StatedLatency, Summary, Totals, merge_histograms, moments
+from iocurve.result.summary import UNKNOWN, Latency, SeriesInterval, Summary, Totals, merge_histograms, moments
 
 
 class ImportedLatency(Struct):
@@ -93,7 +92,7 @@ class ImportFacts(Struct):
     intervals: tuple[ImportedInterval, ...] = ()
     """The time series, if the tool wrote one."""
 
-    def summary(self, name: str) -> ImportedSummary:
+    def summary(self, name: str) -> Summary:
         """The figures as a summary, in which an unknown latency, depth or rate is NaN."""
         return self._summary(name, self.total, self.kinds)
 
@@ -102,8 +101,8 @@ class ImportFacts(Struct):
         found = [self._summary(job.name, together(list(job.kinds.values())), job.kinds) for job in self.jobs]
         return [*found] or [self.summary(name)]
 
-    def _summary(self, name: str, total: ImportedKind, kinds: Mapping[str, ImportedKind]) -> ImportedSummary:
-        return ImportedSummary(
+    def _summary(self, name: str, total: ImportedKind, kinds: Mapping[str, ImportedKind]) -> Summary:
+        return Summary(
             **asdict(_totals(total)),
             name=name,
             workers=self.workers or 0,
@@ -113,7 +112,7 @@ class ImportFacts(Struct):
             window_ns=self.window_ns or 0,
             overlap_ns=self.window_ns or 0,
             depth_requested=_known(self.depth),
-            cpu_ns_per_operation=self.cpu_ns_per_operation,
+            cpu_us_per_operation=None if self.cpu_ns_per_operation is None else self.cpu_ns_per_operation / 1000,
         )
 
     def series(self) -> list[SeriesInterval]:
@@ -136,23 +135,6 @@ class ImportFacts(Struct):
         ]
 
 
-class ImportedSummary(Summary, frozen=True, kw_only=True):
-    """The summary of an imported point."""
-
-    cpu_ns_per_operation: float | None
-
-    @property
-    def concurrency_achieved(self) -> float:
-        """Operations in flight on average: IOPS × mean latency; the depth bounds it where it is known."""
-        in_flight = self.iops * self.service.mean_ns / SECOND_NS
-        return in_flight if math.isnan(self.depth_requested) else min(in_flight, self.depth_requested)
-
-    @property
-    def cpu_us_per_operation(self) -> float | None:
-        """CPU time per operation as the tool states it; None if it does not."""
-        return None if self.cpu_ns_per_operation is None else self.cpu_ns_per_operation / 1000
-
-
 def _known(value: float | None) -> float:
     return UNKNOWN if value is None else value
 
@@ -170,8 +152,8 @@ def _totals(kind: ImportedKind) -> Totals:
     )
 
 
-def _latency(stated: ImportedLatency) -> StatedLatency:
-    return StatedLatency(
+def _latency(stated: ImportedLatency) -> Latency:
+    return Latency(
         count=stated.count or 0,
         min_ns=_known(stated.min_ns),
         max_ns=_known(stated.max_ns),

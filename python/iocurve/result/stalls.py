@@ -241,15 +241,13 @@ def missed_share(summary: Summary) -> float:
 
 def unwritten_text(workers: Sequence[WorkerOutcome]) -> str:
     """The share of the files, or of the reads, that holds no data, with the remedy; empty if that is little."""
-    reads = unwritten_reads(workers)
-    if reads.unwritten_share:
-        share = 100 * reads.unwritten_share
+    unwritten, zeros, sampled = unwritten_reads(workers)
+    if unwritten:
+        share, cost = 100 * unwritten, "need"
         found = f"{share:.3g} % of the files that it reads were never written (holes, or space that is only allocated)"
-        cost = "need"
-    elif reads.zeros_share >= ZEROS_SHARE:
-        share = 100 * reads.zeros_share
-        found = f"{share:.3g} % of {reads.sampled:,} sampled reads were blocks of zeros, as if never written"
-        cost = "may need"
+    elif zeros >= ZEROS_SHARE:
+        share, cost = 100 * zeros, "may need"
+        found = f"{share:.3g} % of {sampled:,} sampled reads were blocks of zeros, as if never written"
     else:
         return ""
     remedy = "Fill the target first (rw=write bs=1m, once over all of it)"

@@ -48,29 +48,21 @@ class Latency(msgspec.Struct, frozen=True):
     stddev_ns: float
     histogram: Histogram | None
     """None if nothing was recorded."""
+    stated: Mapping[float, float] | None = None
+    """The percentiles that a tool states, in ns; None of latencies that iocurve measured."""
 
     def percentile(self, percent: float) -> float:
         """Latency in ns that ``percent`` of all operations did not exceed; 0 if nothing was recorded."""
+        if self.stated and percent in self.stated:
+            return self.stated[percent]
         if self.histogram is None:
-            return 0
+            return 0 if self.stated is None else UNKNOWN
         return min(max(self.histogram.percentile(percent), self.min_ns), self.max_ns)
 
     @property
     def percentiles(self) -> dict[float, float]:
         """The percentiles of ``PERCENTILES``, in nanoseconds."""
         return {percent: self.percentile(percent) for percent in PERCENTILES}
-
-
-class StatedLatency(Latency, frozen=True):
-    """Latencies that a tool states. A percentile that it does not state comes from its histogram; else it is NaN."""
-
-    stated: Mapping[float, float]
-
-    def percentile(self, percent: float) -> float:
-        """Latency in ns; NaN if it is not known."""
-        if percent in self.stated:
-            return self.stated[percent]
-        return UNKNOWN if self.histogram is None else super().percentile(percent)
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,8 +126,8 @@ class Summary(Totals, frozen=True, kw_only=True):
     """Operations in flight that the plan requests of the workers that run: the mean over ``window_ns``."""
     paced: bool = False
     """A rate limits the load, so that the depth is a maximum and not a target."""
-    cpu_user_ns: int = 0
-    cpu_system_ns: int = 0
+    cpu_us_per_operation: float | None
+    """User and system time of the workers' threads per operation; None without operations, or if not known."""
     cpu_share_max: float = 0.0
     """Share of one processor used by the busiest worker."""
     reconnects: int = 0
@@ -157,19 +149,16 @@ class Summary(Totals, frozen=True, kw_only=True):
         """
         return min(self.iops * self.service.mean_ns / SECOND_NS, self.depth_requested)
 
-    @property
-    def cpu_us_per_operation(self) -> float | None:
-        """User and system time of the workers' threads per operation; None without operations."""
-        return (self.cpu_user_ns + self.cpu_system_ns) / 1000 / self.operations if self.operations else None
-
 
 def summarise(name: str, plan: planned.Plan, workers: Sequence[WorkerOutcome]) -> Summary:
     """Merges workers of one plan."""
     phases = _phases(workers)
     names = sorted({kind for worker in workers for kind in worker.operations})
     plans = [plan.groups[worker.group].workers[worker.worker] for worker in workers]
+    totals = _totals([kind for kind in names if kind not in planned.FLUSH_KINDS], phases)
+    cpu_ns = sum(worker.cpu.user_ns + worker.cpu.system_ns for worker in workers)
     return Summary(
-        **asdict(_totals([kind for kind in names if kind not in planned.FLUSH_KINDS], phases)),
+        **asdict(totals),
         name=name,
         workers=len(workers),
         state=worst(worker.state for worker in workers),
@@ -179,8 +168,7 @@ def summarise(name: str, plan: planned.Plan, workers: Sequence[WorkerOutcome]) -
         overlap_ns=sum(phase.overlap_ns for phase in phases),
         depth_requested=_depth_requested(plan, phases),
         paced=any(worker.rate or any(operation.rate for operation in worker.operations) for worker in plans),
-        cpu_user_ns=sum(worker.cpu.user_ns for worker in workers),
-        cpu_system_ns=sum(worker.cpu.system_ns for worker in workers),
+        cpu_us_per_operation=cpu_ns / 1000 / totals.operations if totals.operations else None,
         cpu_share_max=max((cpu_share(worker) for worker in workers), default=0.0),
         reconnects=sum(worker.reconnects for worker in workers),
         labels=tuple(sorted({label for worker in workers for label in worker.labels})),
@@ -342,22 +330,15 @@ class MergedOperations(msgspec.Struct, frozen=True, dict=True):
         return add_counts([getattr(worker, name) for worker in self.workers])
 
 
-class UnwrittenReads(msgspec.Struct, frozen=True):
-    """Counts of reads of what was never written."""
+def unwritten_reads(workers: Iterable[WorkerOutcome]) -> tuple[float, float, int]:
+    """Merges the counts of reads of what was never written; shares are 0 where nothing was found or examined.
 
-    unwritten_share: float
-    """Share of the bytes of the files that holds no data: holes, and space that is only allocated."""
-    zeros_share: float
-    """Share of the sampled reads that were blocks of zeros."""
-    sampled: int
-    """Reads of which the content was examined."""
-
-
-def unwritten_reads(workers: Iterable[WorkerOutcome]) -> UnwrittenReads:
-    """Merges the counts of workers that read; shares are 0 where nothing was found or examined."""
+    The share of the bytes of the files that holds no data (holes, and space that is only allocated), the share of the
+    sampled reads that were blocks of zeros, and the number of sampled reads.
+    """
     counters = add_counts([worker.counters for worker in workers if "read" in worker.operations])
     unwritten, sampled = counters.get("unwritten_bytes", 0), counters.get("sampled_reads", 0)
-    return UnwrittenReads(
+    return (
         unwritten / max(unwritten, counters["file_bytes"]) if unwritten else 0.0,
         counters.get("zero_reads", 0) / sampled if sampled else 0.0,
         sampled,
