@@ -262,7 +262,7 @@ def test_machine_names_are_written_short() -> None:
 
 @cases("advice/littles_law")
 def test_littles_law(iops: int, latency_us: int, expected: str) -> None:
-    assert facts.in_flight(iops, latency_us * 1000) == Fraction(expected)
+    assert Demand(iops=iops, latency_ns=latency_us * 1000).in_flight == Fraction(expected)
 
 
 def test_a_window_is_bandwidth_times_round_trip() -> None:

@@ -51,11 +51,6 @@ def cite(file: str, name: str) -> str:
     return str(files()[file].sources[files()[file].facts[name].source])
 
 
-def in_flight(iops: Fraction | int, latency_ns: Fraction | int) -> Fraction:
-    """Little's law: the operations in flight that a rate needs at a mean latency."""
-    return Fraction(iops) * latency_ns / SECOND_NS
-
-
 def window_bytes(bytes_per_s: Fraction | int, round_trip_ns: Fraction | int) -> int:
     """Bandwidth-delay product: the window that a TCP connection needs for a rate over a round trip."""
     return math.ceil(Fraction(bytes_per_s) * round_trip_ns / SECOND_NS)

@@ -1,4 +1,4 @@
-"""Doctor's checks as data (``checks.toml``), each with its reason and source, and the rows that they give."""
+"""Doctor's checks as data (``checks.toml``), each with reason, source and constant remedy, and the rows they give."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ class TuningCheck(msgspec.Struct, frozen=True):
     """When its row is green, yellow or red."""
     why: str
     source: str
+    fix: str = ""
+    """The fix where it is the same on all subjects; else the judgement has it, as with ``undo``."""
+    undo: str = "none needed"
 
 
 class TunedSetting(Struct):
@@ -83,9 +86,10 @@ class Judgement(msgspec.Struct, frozen=True):
 
     state: State
     found: str
-    fix: str
-    """The fix if the state is not green; ``AGAIN`` and ``OPTIONS_FILE`` in it stand for commands of all rows."""
-    undo: str = "none needed"
+    fix: str = ""
+    """The fix if the state is not green; ``AGAIN`` and ``OPTIONS_FILE`` in it stand for commands of all rows. Empty:
+    that of the check, as with ``undo``."""
+    undo: str = ""
     setting: TunedSetting | None = None
     again: tuple[tuple[ClientMount, str], ...] = ()
     """The mounts that the fix mounts again, each with the options that it adds."""
@@ -119,8 +123,8 @@ def diagnosis(subject: str, findings: Iterable[Finding]) -> Diagnosis:
                 found=judged.found,
                 why=check.why,
                 source=check.source,
-                fix=None if is_good else judged.fix,
-                undo=None if is_good else judged.undo,
+                fix=None if is_good else judged.fix or check.fix,
+                undo=None if is_good else judged.undo or check.undo,
                 setting=judged.setting if not is_good or (judged.setting and judged.setting.candidates) else None,
             )
         )

@@ -212,8 +212,6 @@ class Transport(msgspec.Struct, frozen=True):
 
     source_port: int
     sends: int
-    in_flight_total: int
-    """Sum over all sends of the requests in flight."""
     backlog_total: int
     """Sum over all sends of the requests that waited for a slot."""
     slots_max: int
@@ -340,7 +338,6 @@ def _transport(words: list[int]) -> Transport:
     return Transport(
         source_port=padded[0],
         sends=padded[5],
-        in_flight_total=padded[8],
         backlog_total=padded[9],
         slots_max=padded[10],
         counters=tuple(words),

@@ -183,7 +183,6 @@ def _stripe(device: Device, leaves: Sequence[Device], mount: Mount | None, host:
         "; ".join([text, *problems]),
         fix=f"mkfs.xfs -d su={chunk},sw={max(1, width // max(1, chunk))}, or mke2fs -E stride={chunk // 4096},"
         f"stripe_width={width // 4096}: this makes a new file system; members of equal size",
-        undo="none: a new file system replaces the old one, so back up its data first",
     )
 
 
@@ -199,7 +198,6 @@ def _alignment(device: Device, host: HostFiles) -> Judgement | str:
         "red" if offset > 0 or start % max(4 * KIB, block) else "yellow" if start % MIB else "green",
         f"{text}; physical blocks of {block:,} bytes",
         fix=f"back up, then make the partition again: parted -a optimal /dev/{_name(device.disk)}",
-        undo="none: the partition's data is written again",
     )
 
 
@@ -234,6 +232,4 @@ def file_system(mount: Mount) -> Judgement:
     return Judgement(
         "red" if kind in ("tmpfs", "ramfs", "rootfs") else "yellow" if is_costly else "green",
         kind,
-        fix="use a directory on ext4 or xfs",
-        undo="use the former directory",
     )

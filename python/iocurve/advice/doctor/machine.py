@@ -63,7 +63,7 @@ def _vm_size(name: str | None, limits: Sequence[Cap]) -> Judgement | str:
     egress = cap_value(tuple(limits), EGRESS)
     carried = min(filter(None, (network, egress)), default=None)
     if not volume or not carried or volume <= carried:
-        return Judgement("green", text, fix="")
+        return Judgement("green", text)
     text += f"; the volume carries {volume / MIB:,.0f} MiB/s, this machine sends {carried / MIB:,.0f}"
     clients = -(-Fraction(volume) // Fraction(int(carried)))
     fix = f"{counted(int(clients), 'client')} of this size, or a size with more network bandwidth"
@@ -96,7 +96,6 @@ def _steal(host: HostFiles) -> Judgement | str:
     return Judgement(
         "green" if share < 0.01 else "yellow" if share < 0.05 else "red",
         f"{share:.2%} since boot",
-        fix="a size with dedicated processors, or another host (stop and start the machine)",
     )
 
 
@@ -119,8 +118,6 @@ def _interrupts(host: HostFiles) -> Judgement | str:
     return Judgement(
         "yellow" if crowded else "green",
         "; ".join(crowded or spread),
-        fix="systemctl start irqbalance, or echo CPU > /proc/irq/N/smp_affinity_list for each queue",
-        undo="systemctl stop irqbalance",
     )
 
 
@@ -172,8 +169,6 @@ def _bonds(host: HostFiles, connections: int | None) -> Judgement | str:
     return Judgement(
         "green" if all(is_good for is_good, _ in found) else "yellow",
         "; ".join(text for _, text in found),
-        fix="xmit_hash_policy=layer3+4 for the bond and for the switch, and nconnect of at least the number of members",
-        undo="the former policy",
     )
 
 
@@ -200,6 +195,4 @@ def _load(host: HostFiles) -> Judgement | str:
     return Judgement(
         "green" if load / cpus < 0.7 else "yellow" if load / cpus < 1.5 else "red",
         f"{load:g} tasks (1 min) on {counted(cpus, 'CPU')}",
-        fix="stop or move the other work (top, pidstat -d), then run doctor again",
-        undo="start it again",
     )

@@ -237,8 +237,6 @@ def check_rules(host: HostFiles) -> Judgement:
     return Judgement(
         "yellow" if found else "green",
         "; ".join(found[name] for name in sorted(found)) or "none of another product",
-        fix="let each rule test for its devices (SUBSYSTEM, KERNEL, ENV{ID_FS_TYPE}), or remove it",
-        undo="restore the rule",
     )
 
 
@@ -319,9 +317,6 @@ def _encryption(mount: ClientMount, host: HostFiles) -> Judgement:
     return Judgement(
         "yellow" if running else "green",
         f"{mount.address}:{mount.port} is {through}" if mount.is_tunnelled else kernel,
-        fix="compare the tunnel's processor time with the mount's throughput (pidstat -u 1); with Linux 6.5 or newer "
-        "and a server that offers TLS, mount without the tunnel: xprtsec=tls",
-        undo="mount through the tunnel as before",
     )
 
 
@@ -368,8 +363,6 @@ def _depth(mount: ClientMount) -> Judgement:
     return Judgement(
         "green" if most <= DEPTH_MAX else "yellow",
         f"slots for up to {most} requests in flight have been in use, all connections together",
-        fix=f"let the application keep at most {DEPTH_MAX} requests in flight per share",
-        undo="the application's former queue depth",
     )
 
 
@@ -417,7 +410,6 @@ def _retransmissions(mount: ClientMount) -> Judgement | str:
     return Judgement(
         "red" if timeouts or share >= 0.01 else "yellow" if share >= 0.0001 else "green",
         f"{again:,} of {requests:,} requests sent again, {counted(timeouts, 'timeout')}",
-        fix="look for packet loss (nstat -az TcpRetransSegs, ethtool -S) and for pauses of the server; timeo=600,hard",
     )
 
 
