@@ -169,7 +169,7 @@ def _journal(path: Path, document: bytes) -> Iterator[Json]:
 
 
 def _changed(document: Json, changes: Json) -> Json:
-    """The document with fields of ``changes`` in the place of its own, and some of its points replaced."""
+    """The document with the fields of ``changes``, and some of its points replaced."""
     first, last = changes.pop("replaced")
     points = [*document["points"][:first], *changes.pop("points"), *document["points"][last:]]
     return document | changes | {"points": points}
