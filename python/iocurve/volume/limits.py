@@ -9,7 +9,7 @@ from typing import TypeVar
 from iocurve.foundation.structs import Struct, TaggedStruct
 from iocurve.foundation.units import format_bytes
 from iocurve.result.caps import CAPS, Burst, Cap, cap_value
-from iocurve.result.document import Json
+from iocurve.result.document_file import Json
 
 S = TypeVar("S", bound=Struct)
 NORMAL_P99 = 2.3263478740408408

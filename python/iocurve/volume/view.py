@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 
 from iocurve.foundation.units import MIB, SECOND_NS, format_bytes, format_count, format_duration
-from iocurve.result.document import Json
+from iocurve.result.document_file import Json
 from iocurve.volume.messages import BucketStats, ClientStats, ConnectionStats, IoStats, ServedExportStats, ServedStats
 
 S = TypeVar("S", bound=IoStats)
