@@ -55,11 +55,13 @@ test: compile formatted ## build, check formatting, lints and types, run every t
 
 # The last crates of the bindings use one core each, so cargo compiles the tests of the crates at the same time. Neither
 # prints unless it fails. A Python test counts the instructions of serve_calls; it shares its crates with the bindings,
-# and would compile it itself.
+# and is compiled while the packages of developers are copied.
 .PHONY: compile
 compile: | cargo $(VENV)/.created
-	@$(CARGO_TEST) --no-run & tests=$$!; $(MAKE) --no-print-directory develop; built=$$?; wait $$tests && exit $$built
-	@cargo build --release --locked --quiet --package iocurve-volume --features fuzzing --bin serve_calls
+	@$(CARGO_TEST) --no-run & tests=$$!; $(MAKE) --no-print-directory build; built=$$?; \
+	cargo build --release --locked --quiet --package iocurve-volume --features fuzzing --bin serve_calls & served=$$!; \
+	test $$built = 0 && $(MAKE) --no-print-directory develop; built=$$?; \
+	wait $$tests && wait $$served && exit $$built
 
 .PHONY: check
 check: lint ## formatting, lints and types of both languages

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+from iocurve.dialects.base import ClusterRequest
 from iocurve.measure.client import LoadClient
 from iocurve.measure.group import ClientGroup, loop_in_thread
 from iocurve.measure.group.barrier import Tell, ignored
@@ -88,3 +89,11 @@ def group_of(links: Sequence[LocalLink], tell: Tell = ignored, *, stops_on_loss:
         finally:
             for link in links:
                 link.abandon()
+
+
+@contextmanager
+def in_process(asked: ClusterRequest) -> Iterator[ClientGroup]:
+    """The agents that a command line asks for, in this process."""
+    names = asked.names or [f"client{number}" for number in range(asked.count or 2)]
+    with group_of([LocalLink(name) for name in names]) as group:
+        yield group

@@ -48,10 +48,6 @@ def left(directory: Path, *names: str, size: int = 4096, pid: int = DEAD_PROCESS
     return manifest
 
 
-def url_of(volume: Server, version: str) -> str:
-    return f"nfs://127.0.0.1:{volume.port}{volume.export}?vers={version}"
-
-
 @contextmanager
 def measuring(target: str, out: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
     """An envelope of small files that has measured a point."""
@@ -99,7 +95,7 @@ def test_what_a_killed_run_left_is_told_and_removed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", ["3", "4.1"])
 def test_an_export_is_cleaned_without_a_mount(tmp_path: Path, volume: Server, version: str) -> None:
-    url = url_of(volume, version)
+    url = volume.url_of(version)
     with measuring(url, tmp_path / "out") as process:
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=60)
@@ -182,9 +178,9 @@ def created_in(place: Place) -> int:
 
 @pytest.mark.parametrize("where", ["local", "3", "4.1"])
 def test_files_that_a_killed_load_created_are_told_and_removed(tmp_path: Path, volume: Server, where: str) -> None:
-    export = NfsPlace(NfsTarget.of(url_of(volume, where)).mount(1)) if where != "local" else None
+    export = NfsPlace(NfsTarget.of(volume.url_of(where)).mount(1)) if where != "local" else None
     place = export or LocalPlace(tmp_path)
-    target = [f"--nfs_url={url_of(volume, where)}"] if export else []
+    target = [f"--nfs_url={volume.url_of(where)}"] if export else []
     with subprocess.Popen([*IOCURVE, *CREATES, *target], cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 60
         while place.facts(["j.0.9"]) == [None] and time.monotonic() < deadline:
@@ -201,7 +197,7 @@ def test_files_that_a_killed_load_created_are_told_and_removed(tmp_path: Path, v
     assert max(len(one.encoded()) for one in parts) < 64 << 10
     place.write("j.0.3", b"data", new=False)
 
-    address = url_of(volume, where) if export else str(tmp_path)
+    address = volume.url_of(where) if export else str(tmp_path)
     removed = clean(address, "--yes")
     assert removed.returncode == 1
     assert removed.stderr == "iocurve: j.0.3 is not the file that the run made; it stays\n"
@@ -214,7 +210,7 @@ def test_a_load_that_creates_files_names_those_that_it_does_not_keep(tmp_path: P
     (tmp_path / "j.0.1").write_text("data")
     words = ("fio", "--name=j", "--ioengine=filecreate", "--nrfiles=3", "--filesize=4k")
     for unlink, files in (("--unlink=1", ["j.0.1"]), ("--unlink=0", ["j.0.0", "j.0.1", "j.0.2"])):
-        ran = subprocess.run([*IOCURVE, *words, unlink], cwd=tmp_path, capture_output=True, timeout=60, check=False)
+        ran = iocurve(*words, unlink, cwd=tmp_path)
         assert ran.returncode == 0, ran.stderr
         assert sorted(path.name for path in tmp_path.iterdir()) == files
     assert (tmp_path / "j.0.1").read_text() == "data"
@@ -228,11 +224,11 @@ DIALECTS = {
 }
 PARAMETERS = """sd=sd1,lun={0}/new,size=1m
 wd=wd1,sd=sd1,xfersize=4k
-rd=rd1,wd=wd1,iorate=max,elapsed=2
+rd=rd1,wd=wd1,iorate=200,elapsed=2
 """
 TREES = """fsd=fsd1,anchor={0},depth=1,width=1,files=2,size=4k
 fwd=fwd1,fsd=fsd1,operation=read,threads=1
-rd=rd1,fwd=fwd1,fwdrate=max,format=yes,elapsed=2
+rd=rd1,fwd=fwd1,fwdrate=200,format=yes,elapsed=2
 """
 
 
@@ -242,8 +238,7 @@ def test_a_job_of_a_dialect_tells_what_an_earlier_run_left(tmp_path: Path, line:
     (tmp_path / "parameters").write_text(PARAMETERS.format(data))
     (tmp_path / "trees").write_text(TREES.format(data))
     manifest = left(data, f"{RUN}-data.0")
-    words = [*IOCURVE, *line.format(data).split()]
-    ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    ran = iocurve(*line.format(data).split(), cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
     note = f"note: left on the target by an earlier run, {described([manifest])}; to remove: iocurve clean '{data}'"
     assert ran.stderr.splitlines().count(note) == 1
@@ -255,10 +250,10 @@ def test_a_job_of_a_dialect_tells_what_an_earlier_run_left(tmp_path: Path, line:
 def test_a_job_on_an_export_tells_what_an_earlier_run_left(
     volume: Server, version: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = NfsPlace(NfsTarget.of(url_of(volume, version)).mount(1))
+    place = NfsPlace(NfsTarget.of(volume.url_of(version)).mount(1))
     manifest = Manifest.of(RUN).replace(pid=DEAD_PROCESS, files=(ManifestFile(name=f"{RUN}-data.0", bytes=4096),))
     place.write(manifest.name, manifest.encoded(), new=True)
-    plan = plan_of(*(worker(nfs_engine(url_of(volume, version), nconnect), "f") for nconnect in (1, 2)))
+    plan = plan_of(*(worker(nfs_engine(volume.url_of(version), nconnect), "f") for nconnect in (1, 2)))
     tell_leftovers_of_plans([plan], THIS_MACHINE)
     note, address = capsys.readouterr().err.rsplit(" ", 1)
     assert note == f"note: left on the target by an earlier run, {described([manifest])}; to remove: iocurve clean"
@@ -395,7 +390,7 @@ def test_a_target_without_a_directory_is_an_error() -> None:
 def place(request: pytest.FixtureRequest, tmp_path: Path, volume: Server) -> Place:
     if request.param == "local":
         return LocalPlace(tmp_path)
-    return NfsPlace(NfsTarget.of(url_of(volume, request.param)).mount(1))
+    return NfsPlace(NfsTarget.of(volume.url_of(request.param)).mount(1))
 
 
 def test_a_manifest_is_there_before_the_files_and_goes_with_them(place: Place, tmp_path: Path) -> None:

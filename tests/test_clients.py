@@ -49,21 +49,13 @@ from iocurve.targets import target as targets
 from iocurve.volume import control
 from plans import READ, WRITE, file_plan, nfs_engine, plan_of, worker
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("runtime")]
 
 EGRESS = 20 * MIB
 TRIES = 3
 """A limit makes up for no moment in which a busy machine does not run its client; a wrong limit fails every try."""
 
 SCENARIO = data("scenarios/clients.toml")
-
-
-@pytest.fixture(autouse=True)
-def runtime(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A private directory for control sockets, apart from other volumes of this machine."""
-    directory = tmp_path_factory.mktemp("run")
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(directory))
-    return directory
 
 
 def three_clients(server: Server, operation: planned.OperationPlan, runtime_ns: int) -> planned.Plan:

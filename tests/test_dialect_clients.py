@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from textwrap import shorten
 
@@ -22,31 +20,18 @@ from iocurve.dialects.vdbench.command import DIALECT as VDBENCH
 from iocurve.dialects.vdbench.command import prepare as vdbench
 from iocurve.foundation.errors import DialectError
 from iocurve.measure import jobs
-from iocurve.measure.machines import Machines
 from iocurve.result.document import Point
 from iocurve.volume.control import stats_of
-from load_clients import LocalLink, group_of
+from load_clients import in_process
 from published_vdbench import SEED_HOSTS, SEED_VOLUMES, seed_files
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("runtime")]
 
 
 def parameters(directory: Path, text: str) -> tuple[str, str]:
     """The arguments that name a parameter file with a text."""
     (file := directory / "p").write_text(text, encoding="utf-8")
     return ("-f", str(file))
-
-
-@contextmanager
-def in_process(asked: ClusterRequest) -> Iterator[Machines]:
-    names = asked.names or [f"client{number}" for number in range(asked.count or 2)]
-    with group_of([LocalLink(name) for name in names]) as group:
-        yield group
 
 
 def test_tasks_of_mdtest_are_divided_among_load_clients(volume: Server, capsys: pytest.CaptureFixture[str]) -> None:

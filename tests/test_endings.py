@@ -29,6 +29,7 @@ from iocurve.report import page
 from iocurve.report.page import ReportDirectory
 from iocurve.result.document import Result
 from plans import file_plan, nfs_engine, plan_of, worker
+from programs import iocurve
 
 pytestmark = pytest.mark.slow
 
@@ -375,10 +376,8 @@ def test_a_plain_locale_gets_characters_that_it_has() -> None:
 @cases("measure/an_error_of_the_server")
 def test_an_error_of_the_server_is_named_by_operation_file_and_offset(tmp_path: Path, fault: str, error: str) -> None:
     with volume("--unlimited", "--fault", fault, "--fault-seed", "1") as server:
-        command = [*IOCURVE, "fio", "--name=e", "--ioengine=nfs", f"--nfs_url={server.url}", "--rw=write", "--bs=4k"]
-        ran = subprocess.run(
-            [*command, "--size=1m"], capture_output=True, text=True, timeout=60, cwd=tmp_path, check=False
-        )
+        job = ("--name=e", "--ioengine=nfs", f"--nfs_url={server.url}", "--rw=write", "--bs=4k", "--size=1m")
+        ran = iocurve("fio", *job, cwd=tmp_path)
     assert ran.returncode == 1
     last = ran.stderr.splitlines()[-1]
     assert re.fullmatch(
@@ -386,13 +385,11 @@ def test_an_error_of_the_server_is_named_by_operation_file_and_offset(tmp_path: 
     )
 
 
-def test_ten_columns_hold_every_word(tmp_path: Path) -> None:
+def test_ten_columns_hold_every_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "10")
     synthetic.envelope().write(tmp_path / "result.json")
     for command in (["scenario", "list"], ["why", str(tmp_path)], ["profile", "show", "anf-ultra"]):
-        environment = os.environ | {"COLUMNS": "10"}
-        ran = subprocess.run(
-            [*IOCURVE, *command], capture_output=True, text=True, timeout=60, check=False, env=environment
-        )
+        ran = iocurve(*command)
         assert (ran.returncode, ran.stderr) == (0, "")
         assert "\u2026" not in ran.stdout, "nothing is cut"
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,21 +13,11 @@ from iocurve.dialects.base import ClusterRequest
 from iocurve.dialects.fio.command import DIALECT, read_command
 from iocurve.foundation.errors import DialectError
 from iocurve.measure import jobs
-from iocurve.measure.machines import Machines
-from load_clients import LocalLink, group_of
+from load_clients import in_process
+
+pytestmark = pytest.mark.usefixtures("runtime")
 
 JOBS = data("fio/clients.fio")
-
-
-@pytest.fixture(autouse=True)
-def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-
-
-@contextmanager
-def in_process(asked: ClusterRequest) -> Iterator[Machines]:
-    with group_of([LocalLink(name) for name in asked.names]) as group:
-        yield group
 
 
 def ran(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:

@@ -28,6 +28,7 @@ from iocurve.engine.plan import Plan
 from iocurve.foundation.units import SECOND_NS
 from iocurve.machine.processes import Processors
 from iocurve.result.document import Result
+from programs import iocurve
 from vdbench_runs import run_file
 
 IOCURVE = (sys.executable, "-m", "iocurve")
@@ -289,15 +290,10 @@ def test_names_lead_nowhere(tmp_path: Path) -> None:
 # -- with the engine ---------------------------------------------------------------------------------------------------
 
 
-def iocurve(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [*IOCURVE, "vdbench", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=directory, check=False)
-
-
 @pytest.mark.slow
 def test_a_file_is_made_and_read(tmp_path: Path) -> None:
-    (tmp_path / "p").write_text("sd=sd1,lun=data,size=4m\nwd=wd1,sd=sd1,xf=8k\nrd=rd1,wd=wd1,io=max,el=2,in=1\n")
-    ran = iocurve(tmp_path, "-f", "p", "--out", "report")
+    (tmp_path / "p").write_text("sd=sd1,lun=data,size=4m\nwd=wd1,sd=sd1,xf=8k\nrd=rd1,wd=wd1,io=500,el=2,in=1\n")
+    ran = iocurve("vdbench", "-f", "p", "--out", "report", cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert (tmp_path / "data").stat().st_size == 4 << 20
     averages = [
@@ -313,9 +309,9 @@ def test_a_file_is_made_and_read(tmp_path: Path) -> None:
 def test_a_file_on_the_embedded_volume_is_made_and_written(tmp_path: Path, volume: Server) -> None:
     (tmp_path / "p").write_text(
         f"sd=sd1,lun={volume.url.replace('?', '/data?')},size=4m\n"
-        "wd=wd1,sd=sd1,xf=64k,seekpct=0,rdpct=0\nrd=rd1,wd=wd1,io=max,el=2,in=1,th=2\n"
+        "wd=wd1,sd=sd1,xf=64k,seekpct=0,rdpct=0\nrd=rd1,wd=wd1,io=500,el=2,in=1,th=2\n"
     )
-    ran = iocurve(tmp_path, "-f", "p")
+    ran = iocurve("vdbench", "-f", "p", cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
     (total,) = [line.split() for line in ran.stdout.splitlines() if "avg" in line]
     assert (total[1], total[4], total[5]) == ("avg_2-2", "65536", "0.00")
@@ -323,7 +319,7 @@ def test_a_file_on_the_embedded_volume_is_made_and_written(tmp_path: Path, volum
 
 @pytest.mark.slow
 def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
-    (tmp_path / "p").write_text("sd=sd1,lun=data,size=4m\nwd=wd1,sd=sd1\nrd=rd1,wd=wd1,io=max,el=60,in=1\n")
+    (tmp_path / "p").write_text("sd=sd1,lun=data,size=4m\nwd=wd1,sd=sd1\nrd=rd1,wd=wd1,io=500,el=60,in=1\n")
     command = [*IOCURVE, "vdbench", "-f", "p"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -340,7 +336,7 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_enough_data_ends_a_run(tmp_path: Path) -> None:
     (tmp_path / "p").write_text("sd=sd1,lun=data,size=4m\nwd=wd1,sd=sd1\nrd=rd1,wd=wd1,io=max,el=60,in=1,maxdata=1m\n")
-    ran = iocurve(tmp_path, "-f", "p")
+    ran = iocurve("vdbench", "-f", "p", cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert "Vdbench execution completed successfully" in ran.stdout
     (total,) = [line.split()[1] for line in ran.stdout.splitlines() if "avg" in line]
@@ -351,6 +347,6 @@ def test_enough_data_ends_a_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("arguments", [("-s", "-f", "p"), ("-f", "p", "-s")])
 def test_a_simulation_leaves_nothing_behind(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     (tmp_path / "p").write_text("sd=sd1,lun=data,size=4m\nwd=wd1,sd=sd1\nrd=rd1,wd=wd1,io=(1,2),el=60,in=1\n")
-    ran = iocurve(tmp_path, *arguments)
+    ran = iocurve("vdbench", *arguments, cwd=tmp_path)
     assert ran.stdout.splitlines()[-1] == "2 runs, 120 seconds"
     assert [path.name for path in tmp_path.iterdir()] == ["p"]

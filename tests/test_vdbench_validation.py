@@ -130,10 +130,9 @@ def test_a_block_of_another_sd_is_found_though_all_else_is_the_same(tmp_path: Pa
     sds = "".join(f"sd=sd{number},lun={tmp_path}/data{number},size=64k\n" for number in (1, 2))
     runs = "wd=wd1,sd=*,xf=4k,rdpct=0,seekpct=eof\nrd=rd1,wd=wd1,iorate=max,elapsed=2,interval=1\n"
     (tmp_path / "p").write_text(sds + runs)
-    command = [sys.executable, "-m", "iocurve", "vdbench", "-f", "p"]
 
     def ended(option: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([*command, option], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        return iocurve("vdbench", "-f", "p", option, cwd=tmp_path)
 
     assert ended("-j").returncode == 0
     assert ended("-jro").returncode == 0

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from bench.servers import Server
 from bench.servers import volume as serve
 from goldens import cases, present
 from iocurve.dialects.fio.command import parsed, read_command
@@ -26,7 +25,7 @@ from iocurve.volume.config import FaultRate
 from iocurve.volume.spec import VolumeSpec, read_spec, spec_of, volume_of
 from programs import iocurve
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("runtime")]
 
 Found = tuple[str, int, int | None]
 """Kind, offset, and number of the write that belongs there."""
@@ -43,24 +42,12 @@ RATES = {
 SERVED = pytest.mark.parametrize(("store", "version"), [("memory", "3"), ("directory", "3"), ("memory", "4.1")])
 
 
-@pytest.fixture(autouse=True)
-def runtime(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Control sockets and keys of tests are apart from those of other volumes of this machine."""
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-
-
 def options(directory: Path, fault: str, store: str = "memory", seed: int = 1) -> list[str]:
     """Options of a volume with one kind of fault and a log of it."""
     (place := directory / "files").mkdir(exist_ok=True)
     served = ["--store", str(place), "--no-root-squash"] if store == "directory" else []
     log = ["--fault-seed", str(seed), "--fault-log", str(directory / "log")]
     return ["--unlimited", *served, "--fault", fault, *log]
-
-
-def url_of(server: Server, version: str) -> str:
-    """The URL of a volume, for a version of NFS."""
-    return f"nfs://127.0.0.1:{server.port}{server.export}?vers={version}"
 
 
 def records(directory: Path) -> list[dict[str, Any]]:
@@ -130,7 +117,7 @@ def test_fio_finds_every_write_that_is_not_stored_and_nothing_else(
     fault: str, store: str, version: str, tmp_path: Path
 ) -> None:
     with serve(*options(tmp_path, f"{fault}={RATES[fault]}", store)) as server:
-        differences = fio(url_of(server, version), tmp_path, "--loops=2")
+        differences = fio(server.url_of(version), tmp_path, "--loops=2")
     injected = records(tmp_path)
     assert len(injected) > 10
     assert {(record["fault"], record["file"], record["export"]) for record in injected} == {(fault, "data", "/vol")}
@@ -145,7 +132,7 @@ def test_fio_finds_every_write_that_is_not_stored_and_nothing_else(
 @SERVED
 def test_fio_finds_every_flipped_bit(store: str, version: str, tmp_path: Path) -> None:
     with serve(*options(tmp_path, f"flip-bit={RATES['flip-bit']}", store)) as server:
-        differences = fio(url_of(server, version), tmp_path, "--loops=2")
+        differences = fio(server.url_of(version), tmp_path, "--loops=2")
     injected = records(tmp_path)
     assert len(injected) > 5
     named = [(found.kind, found.first_offset, found.expected_write, found.persists) for found in differences]
@@ -157,7 +144,7 @@ def test_fio_finds_every_flipped_bit(store: str, version: str, tmp_path: Path) -
 @SERVED
 def test_fio_finds_every_stale_read(store: str, version: str, tmp_path: Path) -> None:
     with serve(*options(tmp_path, f"stale-read={RATES['stale-read']}", store)) as server:
-        differences = fio(url_of(server, version), tmp_path, "--loops=2")
+        differences = fio(server.url_of(version), tmp_path, "--loops=2")
     injected = records(tmp_path)
     assert len(injected) > 10
     # A second read may be stale as well; it is of the same block, and then it looks as if the write were lost.
@@ -175,7 +162,7 @@ def test_fio_finds_every_stale_read(store: str, version: str, tmp_path: Path) ->
 @pytest.mark.parametrize("version", ["3", "4.1"])
 def test_a_job_file_finds_what_fio_finds(version: str, tmp_path: Path) -> None:
     with serve(*options(tmp_path, "lost-write=0.05,flip-bit=1e-6")) as server:
-        (tmp_path / "job.toml").write_text(convert(parsed(prepared_fio(url_of(server, version), tmp_path))))
+        (tmp_path / "job.toml").write_text(convert(parsed(prepared_fio(server.url_of(version), tmp_path))))
         differences = differences_of(next(prepare_native([str(tmp_path / "job.toml")]).plans()))
     lost = {record["offset"] for record in records(tmp_path) if record["fault"] == "lost-write"}
     flipped = {block_of(record) for record in records(tmp_path) if record["fault"] == "flip-bit"} - lost

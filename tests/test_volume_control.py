@@ -43,15 +43,7 @@ from iocurve.volume.metrics import VolumeMetrics
 from iocurve.volume.spec import ExportSpec, VolumeSpec, parse_export, read_spec
 from programs import iocurve
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def runtime(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A private directory for control sockets, apart from other volumes of this machine."""
-    directory = tmp_path_factory.mktemp("run")
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(directory))
-    return directory
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("runtime")]
 
 
 @pytest.fixture

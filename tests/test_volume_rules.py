@@ -22,16 +22,9 @@ from iocurve.volume.serve import greeting
 from iocurve.volume.spec import ExportSpec, VolumeSpec, parse_export, read_spec, spec_of, volume_of
 from programs import iocurve
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("runtime")]
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root is squashed, and only root can ask for it")
-
-
-@pytest.fixture(autouse=True)
-def runtime(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Control sockets and keys of tests are apart from those of other volumes of this machine."""
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
 
 
 def write_to(url: str) -> subprocess.CompletedProcess[str]:
