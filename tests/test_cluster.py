@@ -334,8 +334,8 @@ def test_a_lost_client_is_named_and_the_others_finish(cluster: Any, how: str, mo
         facts = running.facts()
     assert outcome is not None
     assert facts is not None
-    assert [client.state for client in facts.clients] == ["finished", "lost", "finished"]
-    lost = facts.clients[1]
+    assert [client.state for client in facts[0]] == ["finished", "lost", "finished"]
+    lost = facts[0][1]
     assert lost.reason is not None
     assert ("its process has ended" if how == "killed" else "silent for") in lost.reason
     assert lost.until_loss is not None
@@ -356,7 +356,7 @@ def test_a_lost_node_is_named_and_the_others_finish(cluster: Any) -> None:
     cluster.wait_for_nodes()
     assert outcome is not None
     assert facts is not None
-    assert [client.state for client in facts.clients] == ["finished", "finished", "lost"]
+    assert [client.state for client in facts[0]] == ["finished", "finished", "lost"]
     assert len(outcome.workers) == 2
 
 

@@ -48,30 +48,6 @@ CLOCK_NS_MAX = 60 * SECOND_NS
 """A clock that is further off is reported. A run corrects it; logs and the time stamps of files it does not."""
 MARK = "iocurve-keeper"
 """The line after which a host prints what the keeper says; a shell's start-up files may print before it."""
-START = r"""
-printf '\n%s\n' "$mark"
-PATH=$PATH:$HOME/.local/bin
-run() { command -v "$1" >/dev/null && "$1" -c "$check" </dev/null 2>/dev/null && exec "$1" -u -c "$keeper"; }
-export IOCURVE_REMOTE_DIR="$directory"
-at=${directory:-${XDG_CACHE_HOME:-$HOME/.cache}/iocurve}/$python
-run "$python"; run "/usr/local/bin/$python"; run python3; run "$at/bin/$python"
-run "$(uv python find "$version" 2>/dev/null)"
-read -r message || exit
-echo "{\"machine\": \"$(uname -m)\", \"lacks\": \"$(python3 -V 2>/dev/null || echo no Python)\"}"
-read -r size || exit
-if [ "$size" -gt 0 ]; then
-    mkdir -p "$at.$$" && head -c "$size" | tar -xz -C "$at.$$" && { [ -d "$at" ] || mv "$at.$$" "$at"; }
-    rm -rf "$at.$$"; run "$at/bin/$python"
-else
-    uv python install "$version" </dev/null && run "$(uv python find "$version")"
-fi
-exit 127
-"""
-"""Starts the keeper by a Python of this minor version, which modules in machine code need, also by one that uv has.
-
-Where there is none, the shell takes the message that is for the keeper, tells what the host has instead, and reads the
-size of an archive with an interpreter, and the archive; without one (0) uv installs an interpreter if it is there.
-"""
 REMEDIES = {
     "Host key verification failed": "its key is not known here: connect once by hand, ssh {host}, or accept new keys "
     "with --ssh 'ssh -o StrictHostKeyChecking=accept-new'",
@@ -229,8 +205,10 @@ class Connection:
 
 
 def remote_command(directory: str = "") -> str:
-    """Runs ``START`` in the shell of a host; ``directory`` is that of --remote-dir."""
-    keeper = files("iocurve.cluster").joinpath("keeper.py").read_text(encoding="utf-8")
+    """Runs ``templates/start.sh`` in the shell of a host; ``directory`` is that of --remote-dir."""
+    own = files("iocurve.cluster")
+    keeper = own.joinpath("keeper.py").read_text(encoding="utf-8")
+    start = own.joinpath("templates/start.sh").read_text(encoding="utf-8")
     version = own_version()
     check = f"import sys; sys.exit('{version}' != '%d.%d' % sys.version_info[:2])"
     values = {
@@ -242,7 +220,7 @@ def remote_command(directory: str = "") -> str:
         "directory": directory,
     }
     given = "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
-    return f"sh -c {shlex.quote(given + START)}"
+    return f"sh -c {shlex.quote(given + start)}"
 
 
 @contextmanager

@@ -102,7 +102,8 @@ def measure(
     facts = running.facts()
     if facts is None:
         return Measured(plan, outcome, observer.layout, observer.machine(), machines=observer.phases())
-    return Measured(plan, outcome, facts.layout, facts.machine, facts.clients)
+    clients, layout, machine = facts
+    return Measured(plan, outcome, layout, machine, clients)
 
 
 class Observer:

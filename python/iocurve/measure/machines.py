@@ -10,8 +10,6 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-import msgspec
-
 from iocurve._native import Run
 from iocurve.engine.outcome import Live, Outcome, Stall
 from iocurve.engine.plan import Plan
@@ -22,14 +20,8 @@ if TYPE_CHECKING:
     from iocurve.targets.places import Place
 
 
-class ClientFacts(msgspec.Struct, frozen=True):
-    """The agents of a run that has ended."""
-
-    clients: tuple[ClientOutcome, ...]
-    layout: LayoutFacts | None
-    """The layout of all clients together."""
-    machine: MachineUse | None
-    """The CPU use of the busiest client."""
+ClientFacts = tuple[tuple[ClientOutcome, ...], LayoutFacts | None, MachineUse | None]
+"""The agents of a run that has ended, the layout of all together, and the CPU use of the busiest."""
 
 
 class Running(Protocol):

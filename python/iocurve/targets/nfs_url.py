@@ -37,6 +37,8 @@ TIMEO_DEFAULT = 600
 """In tenths of a second; used if only retrans is given."""
 
 
+DEFAULT_TIMEOUT_NS = 600 * DECISECOND_NS
+"""Time after which a silent server fails the run."""
 ADDRESSES_MAX = 64
 """Addresses of one server."""
 _SEVERAL = re.compile(r"(nfs://[^/?#\[\]]+)\[(\d{1,3}(?:-\d{1,3})?(?:,\d{1,3}(?:-\d{1,3})?)*)\]")
@@ -68,6 +70,29 @@ class NfsUrl(msgspec.Struct, frozen=True):
     libnfs and nfs(5). Calls are sent only once, since TCP retransmits lost segments."""
     tls: NfsTls | None = None
     """Encryption of the connections; None: nothing is encrypted."""
+
+    def mount(self, user: tuple[int, int], nconnect: int | None, timeout_ns: int | None) -> NfsMount:
+        """The mount for a plan, with connections and a time limit other than the URL's where they are given.
+
+        Calls are those of ``user`` unless the URL names another. READ payload may be discarded: nothing verifies it.
+        """
+        return NfsMount(
+            host=self.host,
+            port=self.port,
+            mount_port=self.mount_port,
+            export=self.export,
+            version=self.version,
+            nconnect=nconnect or self.nconnect or 1,
+            session_slots=self.slots,
+            rsize=self.rsize,
+            wsize=self.wsize,
+            tls=self.tls,
+            uid=user[0] if self.uid is None else self.uid,
+            gid=user[1] if self.gid is None else self.gid,
+            durability="none",
+            timeout_ns=next(ns for ns in (timeout_ns, self.timeout_ns, DEFAULT_TIMEOUT_NS) if ns is not None),
+            keep_payload=False,
+        )
 
 
 def parse_nfs_url(text: str) -> NfsUrl:

@@ -21,7 +21,6 @@ import msgspec
 
 from iocurve.engine.plan import DiskPlan, NfsMount
 from iocurve.foundation.errors import Diagnostic, DialectError, TargetError, remedies
-from iocurve.foundation.units import SECOND_NS
 from iocurve.result import host
 from iocurve.result.caps import caps
 from iocurve.result.document import TargetFacts
@@ -33,8 +32,6 @@ from iocurve.volume.spec import facts as volume_facts
 
 MOUNT = ("vers", "nconnect", "slots", "rsize", "wsize")
 """Parameters of an embedded volume that say how it is mounted, and not what it carries."""
-DEFAULT_TIMEOUT_NS = 60 * SECOND_NS
-"""Time after which a silent server fails the run."""
 
 
 class NfsTarget(msgspec.Struct, frozen=True):
@@ -60,25 +57,9 @@ class NfsTarget(msgspec.Struct, frozen=True):
     def mount(self, nconnect: int, timeout_ns: int | None = None) -> NfsMount:
         """The mount for a plan; READ payload may be discarded, since nothing verifies it.
 
-        ``timeout_ns`` defaults to the URL's, or else to ``DEFAULT_TIMEOUT_NS``.
+        ``timeout_ns`` defaults to the URL's, or else to a minute.
         """
-        return NfsMount(
-            host=self.url.host,
-            port=self.url.port,
-            mount_port=self.url.mount_port,
-            export=self.url.export,
-            version=self.url.version,
-            nconnect=nconnect,
-            session_slots=self.url.slots,
-            rsize=self.url.rsize,
-            wsize=self.url.wsize,
-            tls=self.url.tls,
-            uid=os.getuid() if self.url.uid is None else self.url.uid,
-            gid=os.getgid() if self.url.gid is None else self.url.gid,
-            durability="none",
-            timeout_ns=next(ns for ns in (timeout_ns, self.url.timeout_ns, DEFAULT_TIMEOUT_NS) if ns is not None),
-            keep_payload=False,
-        )
+        return self.url.mount((os.getuid(), os.getgid()), nconnect, timeout_ns)
 
 
 class LocalTarget(msgspec.Struct, frozen=True):

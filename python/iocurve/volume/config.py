@@ -26,19 +26,19 @@ from iocurve.machine.files import state_directory
 from iocurve.machine.processes import addresses_towards
 from iocurve.volume.limits import Limits
 
-DEFAULT_RATES = {
-    "flip-bit": 1e-6,
-    "torn-write": 1e-3,
-    "lost-write": 1e-3,
-    "stale-read": 1e-3,
-    "misdirected-write": 1e-3,
-    "eio": 1e-3,
-    "enospc": 1e-3,
-    "lost-create": 1e-3,
-    "misdirected-rename": 1e-3,
-    "stale-attributes": 1e-3,
+FAULT_KINDS = {
+    "flip-bit": "of bits read",
+    "torn-write": "of WRITEs",
+    "lost-write": "of WRITEs",
+    "stale-read": "of READs",
+    "misdirected-write": "of WRITEs",
+    "eio": "of READs and WRITEs",
+    "enospc": "of WRITEs",
+    "lost-create": "of new files",
+    "misdirected-rename": "of RENAMEs",
+    "stale-attributes": "of GETATTRs",
 }
-"""Every kind of fault, with the rate that it has if none is given: of each operation, for ``flip-bit`` of each bit."""
+"""Every kind of fault, and what its rate is a part of."""
 
 
 class FaultRate(Struct):
@@ -60,7 +60,7 @@ class Faults(Struct):
 
     def announcement(self) -> str:
         """The line that announces the faults."""
-        rates = ", ".join(f"{one.kind} {one.rate:g} {_unit(one.kind)}" for one in self.rates)
+        rates = ", ".join(f"{one.kind} {one.rate:g} {FAULT_KINDS[one.kind]}" for one in self.rates)
         return f"faults: {rates}; seed {self.seed}" + (f"; log: {self.log}" if self.log else "")
 
 
@@ -69,40 +69,30 @@ def parse_faults(texts: Iterable[str]) -> tuple[FaultRate, ...]:
     words = [word.strip() for text in texts for word in text.split(",")]
     rates = tuple(map(_parse_fault, filter(None, words)))
     kinds = [rate.kind for rate in rates]
-    if twice := [kind for kind in DEFAULT_RATES if kinds.count(kind) > 1]:
+    if twice := [kind for kind in FAULT_KINDS if kinds.count(kind) > 1]:
         raise ValueError(f"{twice[0]} is there twice")
     return rates
 
 
 def _parse_fault(word: str) -> FaultRate:
     kind, equals, text = word.partition("=")
-    if kind not in DEFAULT_RATES:
-        close = get_close_matches(kind, DEFAULT_RATES, n=1, cutoff=0.6)
-        hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(DEFAULT_RATES)}"
+    if kind not in FAULT_KINDS:
+        close = get_close_matches(kind, FAULT_KINDS, n=1, cutoff=0.6)
+        hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(FAULT_KINDS)}"
         raise ValueError(f"there is no fault '{kind}'; {hint}")
     try:
-        rate = float(text) if equals else DEFAULT_RATES[kind]
+        rate = float(text) if equals else _default_rate(kind)
     except ValueError:
         rate = 0
     if not 0 < rate <= 1:
         raise ValueError(
-            f"{word}: the rate is a probability above 0 and at most 1, as in {kind}={DEFAULT_RATES[kind]:g}"
+            f"{word}: the rate is a probability above 0 and at most 1, as in {kind}={_default_rate(kind):g}"
         )
     return FaultRate(kind=kind, rate=rate)
 
 
-def _unit(kind: str) -> str:
-    return _UNITS.get(kind, "of WRITEs")
-
-
-_UNITS = {
-    "flip-bit": "of bits read",
-    "stale-read": "of READs",
-    "eio": "of READs and WRITEs",
-    "lost-create": "of new files",
-    "misdirected-rename": "of RENAMEs",
-    "stale-attributes": "of GETATTRs",
-}
+def _default_rate(kind: str) -> float:
+    return 1e-6 if kind == "flip-bit" else 1e-3
 
 
 NOBODY = 65534

@@ -7,17 +7,12 @@ from ipaddress import ip_address
 
 from iocurve.engine import plan as planned
 from iocurve.foundation.errors import Diagnostic, DialectError
-from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import Job, PlanNote, Section
 from iocurve.job.resolve.checks import Diagnostics
 from iocurve.job.resolve.machine import Machine
 from iocurve.job.resolve.tree import WHOLE_FILES
 from iocurve.targets.disk import DiskSpec, parse_disk
 from iocurve.targets.nfs_url import NfsUrl, parse_nfs_url, parse_nfs_urls
-
-NCONNECT_DEFAULT = 1
-TIMEOUT_DEFAULT_NS = 60 * SECOND_NS
-"""Time after which a silent server fails the run."""
 
 
 def checked_nfs_url(text: str) -> str:
@@ -90,24 +85,11 @@ def planned_engine(section: Section, url: NfsUrl | None, machine: Machine) -> pl
 
 
 def _mount(section: Section, url: NfsUrl, user: tuple[int, int]) -> planned.NfsMount:
-    target, (uid, gid) = section.target, user
-    return planned.NfsMount(
-        host=url.host,
-        port=url.port,
-        mount_port=url.mount_port,
-        export=url.export,
-        version=url.version,
-        nconnect=_first(target.nconnect, url.nconnect, NCONNECT_DEFAULT),
-        session_slots=url.slots,
-        rsize=url.rsize,
-        wsize=url.wsize,
-        tls=url.tls,
-        uid=uid if url.uid is None else url.uid,
-        gid=gid if url.gid is None else url.gid,
-        durability=section.target.durability,
-        timeout_ns=_first(target.nfs_timeout_ns, url.timeout_ns, TIMEOUT_DEFAULT_NS),
-        keep_payload=section.target.keep_payload or section.data.verify is not None,
-        source=section.target.nfs_source and str(ip_address(section.target.nfs_source)),
+    target = section.target
+    return url.mount(user, target.nconnect, target.nfs_timeout_ns).replace(
+        durability=target.durability,
+        keep_payload=target.keep_payload or section.data.verify is not None,
+        source=target.nfs_source and str(ip_address(target.nfs_source)),
     )
 
 
@@ -152,11 +134,6 @@ def _sharing_note(job: Job, section: Section, count: int, connections: int) -> P
     if count > connections:
         text = f"{jobs} have one connection each, where those of a kernel mount share {connections}; {option}"
     return PlanNote("mount_shared", text, section.where("nconnect", "nfs_url"))
-
-
-def _first(*said: int | None) -> int:
-    """The value with the highest precedence: the job's, the URL's, the default."""
-    return next(value for value in said if value is not None)
 
 
 NEEDS_NO_FILE: frozenset[planned.MetadataKind] = frozenset({"create", "mkdir", "rmdir"})

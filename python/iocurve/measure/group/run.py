@@ -73,7 +73,7 @@ class GroupRun:
         )
         machines = [end.machine for end in ends if end.machine]
         busiest = max(machines, key=lambda machine: machine.busy_share, default=None)
-        return ClientFacts(client_outcomes(self._clients, self._run), layout if layouts else None, busiest)
+        return client_outcomes(self._clients, self._run), layout if layouts else None, busiest
 
     async def _drive(self) -> Outcome:
         renewing = asyncio.ensure_future(self._renew_leases())

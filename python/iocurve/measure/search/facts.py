@@ -209,7 +209,7 @@ def _misfits(law: usl.Usl) -> list[str]:
     """The depths at which the law does not describe the measurement, with the differences."""
     if not law.misfits:
         return []
-    places = ", ".join(f"{misfit.in_flight} ({misfit.fitted / misfit.measured - 1:+.0%})" for misfit in law.misfits)
+    places = ", ".join(f"{in_flight} ({fitted / rate - 1:+.0%})" for in_flight, rate, fitted in law.misfits)
     return [f"the universal scalability law does not fit the measurement at these depths: {places}"]
 
 

@@ -33,14 +33,6 @@ UNKNOWN_ERROR = 0.01
 STEPS_MAX = 200
 
 
-class Misfit(msgspec.Struct, frozen=True):
-    """A point that the law does not describe."""
-
-    in_flight: int
-    measured: float
-    fitted: float
-
-
 class Usl(msgspec.Struct, frozen=True):
     """The terms of a fit."""
 
@@ -50,7 +42,8 @@ class Usl(msgspec.Struct, frozen=True):
     """sigma."""
     coherency: Estimate
     """kappa."""
-    misfits: tuple[Misfit, ...]
+    misfits: tuple[tuple[int, float, float], ...]
+    """Points that the law does not describe: what is in flight, the measured rate, and the fitted one."""
 
     def at(self, in_flight: float) -> float:
         """X(N), operations per second."""
@@ -103,7 +96,7 @@ def _misfits(
     errors: Sequence[float],
     covariance: Sequence[Sequence[float]],
     freedom: int,
-) -> tuple[Misfit, ...]:
+) -> tuple[tuple[int, float, float], ...]:
     """Points farther from the law than their errors explain, all points taken together (Bonferroni)."""
     most = student_quantile(freedom, 1 - MISFIT_CHANCE / len(loads))
     found = []
@@ -113,7 +106,7 @@ def _misfits(
         taken = math.fsum(slopes[i] * covariance[i][j] * slopes[j] for i in range(3) for j in range(3))
         left = math.sqrt(max(error**2 - taken, 0.01 * error**2))
         if abs(value - fitted) > max(most * left, MISFIT_SHARE * value):
-            found.append(Misfit(int(load), value, fitted))
+            found.append((int(load), value, fitted))
     return tuple(found)
 
 
