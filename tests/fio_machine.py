@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from iocurve.job.resolve import PathFacts, PathKind
+from iocurve.job.resolve import Machine, PathFacts, PathKind
 
 
 @dataclass
-class HeldMachine:
+class HeldMachine(Machine):
     """Paths that are not listed do not exist."""
 
     paths: Mapping[str, tuple[PathKind, int]] = field(default_factory=dict)

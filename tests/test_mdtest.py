@@ -16,7 +16,7 @@ from iocurve.dialects.mdtest.command import prepare
 from iocurve.dialects.mdtest.options import parse
 from iocurve.dialects.mdtest.phases import Phase, Shape, of_iteration, wear_out
 from iocurve.foundation.errors import DialectError
-from iocurve.job.resolve import ThisMachine
+from iocurve.job.resolve import Machine
 from iocurve.measure import local
 from iocurve.measure.jobs import walk
 
@@ -125,7 +125,7 @@ def test_files_are_written_and_read_as_a_whole(tmp_path: Path) -> None:
     assert (done["File creation"], done["File read"]) == (6, 6)
     files = list(tmp_path.rglob("file.*"))
     assert [path.stat().st_size for path in files] == [3901] * 6
-    plans = {phase.name: phase.plan(ThisMachine()) for phase in of_iteration(Shape.of(parse([*words, "-y"])), 0)}
+    plans = {phase.name: phase.plan(Machine()) for phase in of_iteration(Shape.of(parse([*words, "-y"])), 0)}
     created, read = (plans[f"File {what}"].groups[0].workers[1] for what in ("creation", "read"))
     assert (created.operations[0].kind, read.operations[0].kind) == ("write_file", "read_file")
     assert (created.engine.open.durability, read.engine.open.durability) == ("file_sync", "none")  # type: ignore[union-attr]
@@ -138,7 +138,7 @@ def test_load_clients_have_the_tasks_in_blocks_and_shift_by_those_of_a_node() ->
     assert options.cluster == ClusterRequest("10.0.0.4:6379", count=2)
     assert options.shift == 2
     phases = {phase.name: phase for phase in of_iteration(Shape.of(options), 0)}
-    workers = phases["File stat"].plan(ThisMachine()).groups[0].workers
+    workers = phases["File stat"].plan(Machine()).groups[0].workers
     assert [(worker.client, worker.depth, len(worker.files)) for worker in workers] == [(0, 2, 4), (1, 2, 4)]
     assert workers[0].files[0].path.endswith("file.mdtest.2.0")
     assert "Nodemap: 1100" in output.started(Shape.of(options), datetime(2026, 1, 1, tzinfo=UTC))
@@ -163,9 +163,9 @@ def test_the_phases_run_over_nfs(volume: Server, version: str) -> None:
 
 def test_over_nfs_tasks_are_operations_in_flight() -> None:
     phases = {phase.name: phase for phase in of_iteration(shape("-n 2 --np 3 -d nfs://h/vol?nconnect=2"), 0)}
-    (worker,) = phases["File stat"].plan(ThisMachine()).groups[0].workers
+    (worker,) = phases["File stat"].plan(Machine()).groups[0].workers
     assert (worker.depth, worker.files[1].path) == (3, "test-dir.0-0/mdtest_tree.0/file.mdtest.1.0")
-    assert len(phases["Directory rename"].plan(ThisMachine()).groups[0].workers) == 3
+    assert len(phases["Directory rename"].plan(Machine()).groups[0].workers) == 3
 
 
 def test_after_a_stonewall_each_task_catches_up_with_the_fastest() -> None:

@@ -27,7 +27,7 @@ from iocurve.foundation.units import MILLISECOND_NS, counted
 from iocurve.job.disk_mounts import put_on_disks, stat_on
 from iocurve.job.explain import explain
 from iocurve.job.model import Job, PlanNote
-from iocurve.job.resolve import Machine, PathFacts, ThisMachine, resolve
+from iocurve.job.resolve import Machine, PathFacts, resolve
 from iocurve.machine.processes import topology_of
 from iocurve.result.document import Result
 
@@ -115,7 +115,7 @@ def profile_output(profile: Profile) -> str:
 
 def prepare(arguments: Sequence[str], **place: Unpack[Workplace]) -> ParsedCommand:
     """Reads a DiskSpd command line (without ``diskspd``) and the XML profile it names. Raises as ``read_command``."""
-    return parsed(read_command(arguments, **place), place.get("machine") or ThisMachine())
+    return parsed(read_command(arguments, **place), place.get("machine") or Machine())
 
 
 def read_command(arguments: Sequence[str], **place: Unpack[Workplace]) -> ReadProfile:
@@ -123,7 +123,7 @@ def read_command(arguments: Sequence[str], **place: Unpack[Workplace]) -> ReadPr
 
     Raises ``DialectError`` with every error in the text, ``PlanError`` if a target cannot be used on this machine.
     """
-    directory, machine = place.get("cwd") or Path.cwd(), place.get("machine") or ThisMachine()
+    directory, machine = place.get("cwd") or Path.cwd(), place.get("machine") or Machine()
     parsed = parse(arguments, directory, machine.fresh_seed)
     profile = parsed.profile
     findings = check(profile)

@@ -34,7 +34,7 @@ from iocurve.foundation.errors import Diagnostic, PlanError, TargetError
 from iocurve.foundation.units import SECOND_NS, counted, format_bytes
 from iocurve.job.explain import explain
 from iocurve.job.model import PlanNote
-from iocurve.job.resolve import Machine, ThisMachine
+from iocurve.job.resolve import Machine
 from iocurve.result.document import Result
 from iocurve.result.summary import summarise
 
@@ -247,7 +247,7 @@ def read_command(arguments: Sequence[str], **place: Unpack[Workplace]) -> Phases
 
     Raises ``DialectError`` with every error in it, and ``PlanError`` if the paths cannot be used.
     """
-    machine = place.get("machine") or ThisMachine()
+    machine = place.get("machine") or Machine()
     options = parse(arguments, place.get("cwd") or Path.cwd())
     data_set = ElbenchoData.found(options, machine)
     notes: list[PlanNote] = []

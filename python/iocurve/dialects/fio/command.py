@@ -25,7 +25,7 @@ from iocurve.foundation.errors import Diagnostic, DialectError, PlanError, Targe
 from iocurve.foundation.units import SECOND_NS
 from iocurve.job.disk_mounts import DiskMount, put_on_disks
 from iocurve.job.model import Job, PlanNote
-from iocurve.job.resolve import Resolution, ThisMachine, read_only_errors, resolve
+from iocurve.job.resolve import Machine, Resolution, read_only_errors, resolve
 from iocurve.result.document import Result
 from iocurve.result.turns import phase_names, whole_run
 
@@ -116,7 +116,7 @@ def read_command(arguments: Sequence[str], **place: Unpack[Workplace]) -> FioCom
 
     Raises ``DialectError`` with every error in the text, ``PlanError`` if the text cannot be turned into a plan.
     """
-    machine, environment = place.get("machine") or ThisMachine(), place.get("environment")
+    machine, environment = place.get("machine") or Machine(), place.get("environment")
     surroundings = _surroundings(place.get("cwd") or Path.cwd(), os.environ if environment is None else environment)
     parsed = parse(arguments, surroundings)
     settings = _Settings()

@@ -26,7 +26,7 @@ from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import Diagnostic, DialectError, TargetError
 from iocurve.foundation.units import SECOND_NS, counted
 from iocurve.job.model import PlanNote
-from iocurve.job.resolve import Machine, ThisMachine
+from iocurve.job.resolve import Machine
 from iocurve.result.document import Result
 
 
@@ -232,7 +232,7 @@ def prepare(arguments: Sequence[str], **place: Unpack[Workplace]) -> ParsedComma
     """Reads an mdtest command line (without ``mdtest``). Raises ``DialectError`` with every error in it."""
     options = parse(arguments)
     options, notes = _lowered(options)
-    machine, cwd = place.get("machine") or ThisMachine(), place.get("cwd")
+    machine, cwd = place.get("machine") or Machine(), place.get("cwd")
     if cwd is not None:
         options = replace(options, paths=tuple(path if _is_url(path) else str(cwd / path) for path in options.paths))
     shape = Shape.of(options)
@@ -254,7 +254,7 @@ def prepare(arguments: Sequence[str], **place: Unpack[Workplace]) -> ParsedComma
     directories = tuple(path for path in options.paths if creates_directories and not _is_url(path))
     missing = tuple(path for path in directories if not Path(path).exists())
     table, is_local = _Table(shape), options.cluster is None
-    steps = tuple(_steps(table, machine or ThisMachine(), is_local))
+    steps = tuple(_steps(table, machine, is_local))
     if missing and options.does("remove"):
         steps = (*steps[:-1], replace(steps[-1], after=partial(_remove, table, missing)))
     source = " ".join(("mdtest", *options.arguments))

@@ -13,7 +13,7 @@ from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import Diagnostic, PlanError
 from iocurve.job.explain import explain
 from iocurve.job.model import Job, PlanNote
-from iocurve.job.resolve import Machine, Resolution, ThisMachine, resolve
+from iocurve.job.resolve import Machine, Resolution, resolve
 from iocurve.job.resolve.tree import layout
 from iocurve.result.turns import phase_names
 
@@ -24,7 +24,7 @@ def prepare(arguments: Sequence[str], **place: Unpack[Workplace]) -> ParsedComma
     Raises ``DialectError`` and ``PlanError``.
     """
     (text,) = arguments
-    path, machine = Path(text), place.get("machine") or ThisMachine()
+    path, machine = Path(text), place.get("machine") or Machine()
     resolutions: list[Resolution] = []
     steps: list[Step] = []
     errors: list[Diagnostic] = []

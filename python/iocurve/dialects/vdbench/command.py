@@ -25,7 +25,7 @@ from iocurve.dialects.vdbench.validation import errors as validation_errors
 from iocurve.dialects.vdbench.validation import validation
 from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, DialectError, PlanError, Where, in_order
 from iocurve.job.model import PlanNote
-from iocurve.job.resolve import ThisMachine
+from iocurve.job.resolve import Machine
 
 
 def prepare(arguments: Sequence[str], **place: Unpack[Workplace]) -> ParsedCommand:
@@ -83,7 +83,7 @@ def read_command(arguments: Sequence[str], **place: Unpack[Workplace]) -> Parame
 
     Raises ``DialectError`` with every error in the text, ``PlanError`` if a run cannot be planned.
     """
-    directory, machine = place.get("cwd") or Path.cwd(), place.get("machine") or ThisMachine()
+    directory, machine = place.get("cwd") or Path.cwd(), place.get("machine") or Machine()
     cli = options.parse(arguments, directory)
     text = lines.read_text(cli.text, cli.sample, cli.variables) if cli.text else lines.read(cli.files, cli.variables)
     definitions = define(text.statements)

@@ -26,7 +26,7 @@ from iocurve.job.resolve import checks, load
 from iocurve.job.resolve.checks import Diagnostics
 from iocurve.job.resolve.engines import disk_of, nfs_urls_of, on_each_file, planned_engine, sharing_mounts
 from iocurve.job.resolve.files import ResolvedFiles
-from iocurve.job.resolve.machine import Machine, PathFacts, PathKind, ThisMachine
+from iocurve.job.resolve.machine import Machine, PathFacts, PathKind
 from iocurve.job.resolve.tree import on_tree, with_tasks
 from iocurve.job.warnings import warnings_of
 from iocurve.targets.disk import DiskSpec
@@ -38,7 +38,6 @@ __all__ = [
     "PathKind",
     "ReportGroup",
     "Resolution",
-    "ThisMachine",
     "plan_here",
     "read_only_errors",
     "resolve",
@@ -86,7 +85,7 @@ def plan_here(job: Job, interval_ns: int | None, machine: Machine | None = None)
 
     Raises ``PlanError``, also for obstacles.
     """
-    resolution = resolve(job.replace(interval_ns=interval_ns), machine or ThisMachine(), Path.cwd())
+    resolution = resolve(job.replace(interval_ns=interval_ns), machine or Machine(), Path.cwd())
     if resolution.obstacles:
         raise PlanError(resolution.obstacles)
     return resolution.plan

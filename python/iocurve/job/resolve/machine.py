@@ -7,7 +7,7 @@ import os
 import stat
 from functools import cache
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 import msgspec
 
@@ -27,30 +27,8 @@ class PathFacts(msgspec.Struct, frozen=True):
     bytes: int = 0
 
 
-class Machine(Protocol):
-    """The parts of a machine that plans depend on."""
-
-    def stat(self, path: str) -> PathFacts:
-        """Kind and size of the file at ``path`` now."""
-
-    def is_mounted(self, device: str) -> bool:
-        """True if a block device holds a mounted file system."""
-
-    def cpus(self) -> frozenset[int]:
-        """Processors that workers may be bound to."""
-
-    def user(self) -> tuple[int, int]:
-        """User and group for NFS servers (AUTH_SYS)."""
-
-    def has_io_uring(self) -> bool:
-        """True unless the kernel or a seccomp filter refuses io_uring."""
-
-    def fresh_seed(self) -> int:
-        """A new seed of 64 bits, different in every run."""
-
-
-class ThisMachine:
-    """This machine."""
+class Machine:
+    """The parts of this machine that plans depend on; tests have others."""
 
     def stat(self, path: str) -> PathFacts:
         """Kind and size of the file at ``path`` now; a path that cannot be read counts as missing."""
@@ -74,19 +52,19 @@ class ThisMachine:
         return is_mounted(device)
 
     def cpus(self) -> frozenset[int]:
-        """Processors that this process may run on."""
+        """Processors that this process may run on, and workers be bound to."""
         return frozenset(os.sched_getaffinity(0))
 
     def user(self) -> tuple[int, int]:
-        """User and group of this process."""
+        """User and group of this process, for NFS servers (AUTH_SYS)."""
         return os.getuid(), os.getgid()
 
     def has_io_uring(self) -> bool:
-        """Asks the kernel, by a call whose arguments it refuses where it has io_uring."""
+        """True unless the kernel or a seccomp filter refuses io_uring."""
         return _has_io_uring()
 
     def fresh_seed(self) -> int:
-        """A seed from the operating system."""
+        """A new seed of 64 bits from the operating system."""
         return int.from_bytes(os.urandom(8))
 
 
@@ -96,6 +74,7 @@ IO_URING_SETUP = 425
 
 @cache
 def _has_io_uring() -> bool:
+    """Asks the kernel, by a call whose arguments it refuses where it has io_uring."""
     # Loaded here: most jobs of other tools name their engine.
     import ctypes
 
