@@ -458,7 +458,7 @@ def in_terminal(command: list[str], *, stdout: Path | None = None, keys: str = "
     return shown
 
 
-JOB = ["fio", "--name=job", "--ioengine=null", "--size=1m", "--rw=randread", "--time_based"]
+JOB = ["fio", "--name=job", "--ioengine=null", "--size=1m", "--rw=randread", "--time_based", "--rate_iops=1000"]
 
 
 @pytest.mark.slow
