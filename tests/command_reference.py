@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from cyclopts import App
 
-from goldens import present
 from iocurve.cli.commands import app
 from iocurve.cli.common import OPTION_GROUPS
 from iocurve.cli.listing import EXIT_STATUS, GROUPS, Command
@@ -60,7 +59,7 @@ def _helped(command: Command) -> list[tuple[App, str]]:
 
 
 FIO_DESCRIBES = re.compile(
-    r"^  --(?:out|fail-if|metrics|hosts|serve|disk|profile)[= ].*\n(?: {6,}.*\n)*|^\nTo see what .*(?:\n|\Z)",
+    r"^  --(?:out|fail-if|metrics|hosts|serve|disk|profile|on)[= ].*\n(?: {6,}.*\n)*|^\nTo see what .*(?:\n|\Z)",
     re.MULTILINE,
 )
 """Options and the sentence on ``explain`` that the help of ``iocurve fio`` has, and the page once."""
@@ -97,22 +96,25 @@ class Row:
 
 
 def _help(one: App, name: str, shared: Set[Row], first: dict[str, str]) -> str:
-    """Usage, description, arguments and options that other commands lack, and the example.
+    """Description, arguments and options that other commands lack, and the example.
 
     ``first`` has the command that was the first with the same list of shared options.
     """
     text = one.generate_docs("markdown", recursive=False, usage_name=name)
-    usage = present(re.search(r"^iocurve .*$", text, re.MULTILINE))
     description = re.split(r"\n\*\*|\n#", text.partition("```\n")[2].partition("```")[0].strip())[0].strip()
     example = re.search(r"Example: (.*)", str(one.help_epilogue or ""))
-    line = one.usage.removeprefix("Usage: ") if one.usage else usage[0]
+    usage = f"`{one.usage.removeprefix('Usage: ')}`" if one.usage else ""
     rows = _rows(one)
     others = ", ".join(_named([row for row in rows if row in shared], shared))
     other = first.setdefault(others, name)
     others = others if other == name or len(others) < len(other) else f"as [{other}](#{other.replace(' ', '-')})"
     also = f"[Shared](#shared-options): {others}" if others else ""
-    parts = [f"### {name}", f"`{line}`", description, _listed(row for row in rows if row not in shared), also]
-    return "\n\n".join(part for part in (*parts, f"Example: `{example[1]}`" if example else "") if part)
+    parts = [f"### {name}", usage, description, _listed(row for row in rows if row not in shared), also]
+    if other != name and others.startswith("as [") and not any(row not in shared for row in rows):
+        return f"### {name}\n\n{others[0].upper()}{others[1:]}."
+    return "\n\n".join(
+        part for part in (*parts, f"Example: `{example[1]}`" if example and example[1] != name else "") if part
+    )
 
 
 def _named(own: Sequence[Row], shared: Set[Row]) -> Iterator[str]:
@@ -131,7 +133,7 @@ def _heading(row: Row) -> str:
 
 def _rows(one: App) -> list[Row]:
     text = re.sub(r"\n {2,}(?=\S)", " ", one.generate_docs("markdown", recursive=False))
-    text = re.sub(r" *\*\[default: (?:\(\)|\"\")\]\*", "", text)
+    text = re.sub(r" *(?:\*\[default: (?:\(\)|\"\")\]\*|\*\*\[required\]\*\*)", "", text)
     return [Row(row["names"], row["meaning"].strip()) for row in OPTION.finditer(text)]
 
 
@@ -148,9 +150,13 @@ def _shared(takers: Mapping[Row, Sequence[str]]) -> Iterator[str]:
 
 
 def _described(row: Row, takers: Mapping[Row, Sequence[str]]) -> str:
-    """A row; with its commands where most of those that have the name describe it in other words."""
+    """A row; with its commands where most of those that have the name describe it in other words.
+
+    ``scenario run`` is the same command as ``run``.
+    """
+    names = [name for name in takers[row] if " " not in name or name.split()[-1] not in takers[row]]
     most = max((other for other in takers if other.name == row.name), key=lambda other: len(takers[other]))
-    return str(row) if row == most else f"{row} ({', '.join(takers[row])})"
+    return str(row) if row == most else f"{row} ({', '.join(names)})"
 
 
 def _exit_status() -> str:

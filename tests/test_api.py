@@ -531,7 +531,7 @@ def test_a_chart_draws_fields_of_the_records() -> None:
     drawn = result.chart("p99_us", x="depth").to_dict()
     (line,) = drawn["layer"]
     assert (line["encoding"]["x"]["field"], line["encoding"]["y"]["field"]) == ("depth", "p99_us")
-    assert line["encoding"]["color"]["field"] == "family"
+    assert line["encoding"]["color"]["field"] == "series"
     records: list[dict[str, float | str | None]] = [{"name": "a", "iops": 5.0, "iops_low": 4.0, "iops_high": 6.0}]
     rule, line = frames.chart(records, "iops", None, None, []).to_dict()["layer"]
     assert line["encoding"]["x"] == {"field": "name", "type": "nominal"}

@@ -234,8 +234,8 @@ def test_checks_are_written_to_files(depths: Result, tmp_path: Path, capfd: pyte
 
 
 def test_names_are_checked_before_a_run(capfd: pytest.CaptureFixture[str]) -> None:
-    assert status_of("envelope", "--quick", "--fail-if", 'p99 > 2ms where family == "mix"') == 2
-    assert "no family is" in capfd.readouterr().err
+    assert status_of("envelope", "--quick", "--fail-if", 'p99 > 2ms where series == "mix"') == 2
+    assert "no series is" in capfd.readouterr().err
     assert status_of("knee", ".", "--fail-if", "write.p99 > 2ms", "--workload", "rw=randread bs=4k") == 2
     assert "no point has operations of kind write; there are read" in capfd.readouterr().err
     expressions = [

@@ -144,17 +144,17 @@ files = 3
 
 [timing]
 runtime = "300ms"
-ramp = "100ms"
+ramp_time = "100ms"
 interval = "100ms"
 
 [load]
-depth = 1
-blocks = "4KiB"
+iodepth = 1
+bs = "4KiB"
 
-[[family]]
+[[series]]
 name = "grow"
 cache = "untouched"
-axes = { clients = [1, 3, 6] }
+parameters = { clients = [1, 3, 6] }
 """,
         encoding="utf-8",
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from iocurve.advice import differ
+from iocurve.advice import differ, predict
 from iocurve.advice.differ import Design, Switched, differences, interaction, share, sides
 from iocurve.foundation.errors import IocurveError
 from iocurve.result.document import Result
@@ -65,6 +65,26 @@ def test_what_cannot_be_compared_is_refused(second: str, why: str, tmp_path: Pat
     (tmp_path / "two").write_text(f"sd=sd1,lun={tmp_path}/x,size=1m\nwd=wd1,sd=sd1,xfersize=4k,rdpct=100\n{runs}\n")
     with pytest.raises(IocurveError, match=why):
         sides([FIO.format(tmp_path), second.format(tmp_path)])
+
+
+LATENCY_1MS = predict.service("premium", "1TiB", latency="1ms")
+
+
+def test_a_service_level_lets_factors_be_expected(tmp_path: Path) -> None:
+    """64 MiB/s cap 64 in flight; 4 in flight reach 4,000 IOPS, which are 15.6 or 62.5 MiB/s."""
+    line = f"{FIO.format(tmp_path)} --direct=1 --iodepth="
+    found = differ.expected(*sides([f"{line}4", f"{line}64 --bs=16k"]), LATENCY_1MS)
+    of = {"bs": 2.0, "iodepth": math.sqrt(64 / 15.625 * 64 / 62.5), "rest": 1.0, "B / A": 64 / 15.625}
+    assert found == pytest.approx(of)
+    ran = iocurve("differ", f"{line}4", f"{line}64", "--profile=premium", "--quota=1TiB", "--latency=1ms", "--json")
+    assert json.loads(ran.stdout)["expected"] == pytest.approx({"iodepth": 4.096, "rest": 1, "B / A": 4.096})
+    assert iocurve("differ", f"{line}4", f"{line}64", "--profile=premium").returncode == 2
+
+
+def test_a_load_that_is_not_predicted_says_which_option(tmp_path: Path) -> None:
+    line = FIO.format(tmp_path)
+    with pytest.raises(IocurveError, match="cannot be predicted: thinktime: pauses depend on when operations complete"):
+        differ.expected(*sides([line, f"{line} --thinktime=5"]), LATENCY_1MS)
 
 
 def test_options_of_a_measurement_need_a_target(tmp_path: Path) -> None:

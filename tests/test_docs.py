@@ -265,7 +265,7 @@ def sample(directory: Path) -> HeldMachine:
 
 
 READERS: dict[str, Callable[[Path], object]] = {
-    "family": lambda path: list(scenario_points(path)),
+    "series": lambda path: list(scenario_points(path)),
     "job": lambda path: native.read(path),
     "run": lambda path: native.read(path),
     "export": read_spec,

@@ -107,7 +107,7 @@ def test_all_forms_have_the_same_names_and_values() -> None:
     definitions = validator().schema["$defs"]
     properties = definitions["Point"]["properties"]
     assert set(BRIEF.split()) | {"short", "drained", "unfinished", "missed", "response_min_us"} | OVERLAP == NAMES
-    assert set(properties) - set(Point.__struct_fields__) == NAMES | {"stream_hash"}
+    assert set(properties) - set(Point.__struct_encode_fields__) == NAMES | {"stream_hash"}
     assert set(definitions["KindFigures"]["properties"]) == KIND_NAMES
     for name in NAMES - OVERLAP:
         assert point[name] == record[name] == getattr(document.points[0].figures, name), name

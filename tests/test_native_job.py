@@ -107,6 +107,17 @@ def test_a_curve_of_vdbench_needs_its_own_runner(tmp_path: Path) -> None:
         convert(vdbench.prepare(["-f", str(path)], cwd=tmp_path, machine=machine))
 
 
+def test_the_earlier_keys_are_read(tmp_path: Path) -> None:
+    text = '[[job]]\n{} = 8\n{} = 4\n{} = "64k"\n{} = "2s"\nsize = "1m"\n'
+    runs = [
+        read(written(tmp_path, text.format(*keys)))
+        for keys in (("depth", "depth_low", "blocks", "ramp"), ("iodepth", "iodepth_low", "bs", "ramp_time"))
+    ]
+    assert runs[0] == runs[1]
+    assert runs[0][0].sections[0].pace.depth == 8
+    assert 'bs = "64KiB", iodepth = 8, iodepth_low = 4, ramp_time = "2s"' in write(runs[0], "test")
+
+
 def test_a_job_file_becomes_a_plan(tmp_path: Path) -> None:
     prepared = command.prepare(
         [str(written(tmp_path, JOB))], cwd=Path("/d"), machine=HeldMachine(directories=frozenset({"/d"}))
@@ -277,7 +288,7 @@ def test_a_job_file_is_toml_that_names_its_origin(tmp_path: Path) -> None:
     text = convert(diskspd.prepare(["-r", "-b4K", "-d5", "f"], cwd=tmp_path))
     assert text.startswith("# diskspd -r -b4K -d5 f\n")
     document = tomllib.loads(text)
-    assert document["job"][0]["blocks"] == "4KiB"
+    assert document["job"][0]["bs"] == "4KiB"
     assert document["job"][0]["runtime"] == "5s"
 
 

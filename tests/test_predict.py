@@ -12,10 +12,12 @@ import pytest
 
 from bench import predict as drawn_jobs
 from bench.limits.simulated import simulated
+from iocurve.advice import twin
 from iocurve.cli import main
 from iocurve.engine import plan
+from iocurve.foundation.errors import DialectError
 from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
-from iocurve.model.fit import ClosedPoint, explaining, fitted
+from iocurve.model.fit import ClosedPoint, Fit, explaining, fitted
 from iocurve.model.forward import IN_FLIGHT, REQUESTED, ModelledTarget, Prediction, forward
 from iocurve.result import host
 from iocurve.result.caps import Burst, caps
@@ -58,6 +60,14 @@ def test_a_limit_makes_a_queue() -> None:
     found = forward(load(count=2, depth=32), service(iops=4000))
     assert (found.iops, found.binds, found.knee) == (near(4000), "volume's IOPS", near(4))
     assert found.latency_ns == near(64 / 4000 * SECOND_NS)
+
+
+def test_limits_within_a_tenth_are_named_as_well() -> None:
+    found = forward(load(depth=32), service(iops=2200, throughput_bytes_per_s=8 * MIB))
+    assert (found.iops, found.binds, found.near) == (near(2048), "volume's throughput", ("volume's IOPS",))
+    assert forward(load(depth=32), service(iops=2300, throughput_bytes_per_s=8 * MIB)).near == ()
+    # One in flight too few: both the depth and the volume bind.
+    assert forward(load(depth=4), service(iops=4000)).near == ("volume's IOPS",)
 
 
 def test_bytes_bind_before_operations() -> None:
@@ -263,6 +273,17 @@ def grid_result(limits: Limits, directory: Path, grid: Sequence[tuple[int, int, 
     return directory
 
 
+def test_what_if_multiplies_limits() -> None:
+    limits = Limits(caps=caps({"iops_read": 3000, "throughput_bytes_per_s": 40 * MIB}, None))
+    fit = Fit(limits=limits.replace(latency=AddedLatency(base_ns=1000)), points=1, iops_max=1.0)
+    found = twin.changed(fit, ["throughput x2", "read iops x0.5", "latency x3"]).limits
+    assert found.caps == caps({"iops_read": 1500, "throughput_bytes_per_s": 80 * MIB}, None)
+    assert found.latency.base_ns == 3000
+    for text in ("throughput", "iops x0", "write iops x2"):
+        with pytest.raises(DialectError, match="--what-if"):
+            twin.changed(fit, [text])
+
+
 @pytest.mark.slow
 def test_a_result_predicts_other_loads_and_becomes_a_profile(tmp_path: Path) -> None:
     limits = service(None, 2, iops=3000, throughput_bytes_per_s=40 * MIB).limits
@@ -278,3 +299,4 @@ def test_a_result_predicts_other_loads_and_becomes_a_profile(tmp_path: Path) -> 
     assert (found.value("iops"), found.value("throughput_bytes_per_s")) == (near(3000), 40 * MIB)
     refused = iocurve("twin", str(known), f"--out={twin}")
     assert (refused.returncode, "exists" in refused.stderr) == (2, True)
+    assert "base = 80" in iocurve("twin", str(known), "--what-if", "throughput x2").stdout

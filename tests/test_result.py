@@ -18,7 +18,7 @@ from iocurve.engine.plan import FileOpen, Plan, Rate, SyncEngine
 from iocurve.foundation.errors import ResultError
 from iocurve.foundation.units import SECOND_NS
 from iocurve.result.caps import Burst, caps
-from iocurve.result.document import CacheFacts, Limit, Point, Probe, Result
+from iocurve.result.document import CacheFacts, FamilyFacts, Limit, Point, Probe, Result, ScenarioFacts
 from iocurve.result.document_file import EARLIER_FIELDS
 from iocurve.result.summary import merge_latencies, summarise
 
@@ -302,7 +302,9 @@ def test_names_of_version_4_are_read(tmp_path: Path) -> None:
         cache=CacheFacts(policy="uncached", fresh_runs=(1.0,), repeated_runs=(2.0,)), runs_chosen=True
     )
     tests = (Probe(point="a", limit=limit, iops=1.0, elapsed_ns=1),)
-    whole = whole.replace(points=(noisy, second), perturbation_tests=tests)
+    series = FamilyFacts(name="mix", title="", cache="uncached")
+    scenario = ScenarioFacts(name="s", title="", why="", form="full", targets={}, families=(series,), tag="t")
+    whole = whole.replace(points=(noisy, second), perturbation_tests=tests, scenario=scenario)
     whole.write(path)
     text = (
         path.read_text()
@@ -310,8 +312,10 @@ def test_names_of_version_4_are_read(tmp_path: Path) -> None:
         .replace('"inconclusive"', '"cannot tell"')
     )
     for earlier, name in EARLIER_FIELDS.items():
-        assert f'"{name}": ' in text, name
-        text = text.replace(f'"{name}": ', f'"{earlier}": ')
+        # Two earlier names became one: lists of series were ``families``.
+        written = f'"{name}": ' + ("[" if earlier == "families" else "")
+        assert written in text, name
+        text = text.replace(written, written.replace(name, earlier, 1))
     path.write_text(text)
     assert Result.read(path) == whole
 

@@ -78,12 +78,21 @@ def test_every_bundled_scenario_varies_what_its_question_asks(name: str) -> None
         assert len({case.varied[axis] for case in cases_of(scenario) if axis in case.varied}) > 1
 
 
+def test_the_earlier_keys_of_a_scenario_are_read(tmp_path: Path) -> None:
+    earlier = {"[[series]]": "[[family]]", "parameters": "axes", "iodepth": "depth", " bs =": " blocks ="}
+    text = TINY
+    for name, before in earlier.items():
+        assert name in text, name
+        text = text.replace(name, before)
+    assert tiny(tmp_path, text) == tiny(tmp_path)
+
+
 def test_axes_nest_in_their_written_order(tmp_path: Path) -> None:
     matches("scenario/axes_nest_in_their_written_order", [case.name for case in cases_of(tiny(tmp_path))])
 
 
 def with_axes(tmp_path: Path, axes: str) -> list[Case]:
-    scenario = tiny(tmp_path, TINY.replace("axes = { depth = [4, 8] }", f"axes = {{ {axes} }}"))
+    scenario = tiny(tmp_path, TINY.replace("parameters = { iodepth = [4, 8] }", f"parameters = {{ {axes} }}"))
     return [case for case in cases_of(scenario) if case.family.name == "again"]
 
 
@@ -142,21 +151,23 @@ def test_only_cached_families_repeat_offsets(tmp_path: Path) -> None:
 
 
 def test_all_errors_of_a_scenario_are_reported_at_once_with_their_lines(tmp_path: Path) -> None:
-    text = TINY.replace('cache = "cached"', 'cache = "warm"').replace("depth = 2", "dept = 2")
+    text = TINY.replace('cache = "cached"', 'cache = "warm"').replace("iodepth = 2", "iodept = 2")
     with pytest.raises(DialectError) as refused:
         tiny(tmp_path, text)
     assert [str(error).split("tiny.toml:")[1] for error in refused.value.errors] == [
-        "22:1: unknown key 'dept' (Did you mean depth?)",
+        "22:1: unknown key 'iodept' (Did you mean iodepth?)",
         "34:1: cache: 'warm' is not one of cached, uncached, warmed, untouched",
     ]
 
 
 def test_an_error_in_turns_has_the_line_of_turns_and_an_unknown_key_is_told_once(tmp_path: Path) -> None:
-    text = TINY.replace("axes = { depth = [4, 8] }", "axes = { depth = [4, 8] }\nturns = { depth = [0] }")
+    text = TINY.replace(
+        "parameters = { iodepth = [4, 8] }", "parameters = { iodepth = [4, 8] }\nturns = { iodepth = [0] }"
+    )
     with pytest.raises(DialectError) as refused:
-        tiny(tmp_path, text + '[[family]]\nname = "more"\n[[family.job]]\nonn = "volume"\n')
+        tiny(tmp_path, text + '[[series]]\nname = "more"\n[[series.job]]\nonn = "volume"\n')
     assert [str(error).split("tiny.toml:")[1] for error in refused.value.errors] == [
-        "36:1: depth: 0 is less than 1",
+        "36:1: iodepth: 0 is less than 1",
         "43:1: unknown key 'onn' (Did you mean on?)",
     ]
 
@@ -318,13 +329,13 @@ def test_a_data_set_that_does_not_fit_is_refused_before_any_file_is_created(tmp_
 
 
 def test_what_would_leave_no_points_is_an_error(tmp_path: Path) -> None:
-    text = TINY.replace("depth = [4, 8]", "depth = []").replace('name = "again"', 'name = "mix"')
+    text = TINY.replace("iodepth = [4, 8]", "iodepth = []").replace('name = "again"', 'name = "mix"')
     with pytest.raises(DialectError) as refused:
         tiny(tmp_path, text.replace('standard = "volume:unlimited"\n', ""))
     assert [str(error).split("tiny.toml:")[1] for error in refused.value.errors] == [
         "6:1: standard is missing",
-        "31:1: there is a family 'mix' already",
-        "34:1: depth: name at least one value",
+        "31:1: there is a series 'mix' already",
+        "34:1: iodepth: name at least one value",
     ]
 
 

@@ -432,7 +432,7 @@ def test_why_prints_the_verdict_with_its_evidence(tmp_path: Path, capsys: pytest
     assert status_of("why", str(tmp_path), "--json") == 0
     rows = json.loads(capsys.readouterr().out)
     assert len(rows) == 26
-    assert {"point", "family", "code", "confidence", "evidence", "next_step"} <= rows[0].keys()
+    assert {"point", "series", "code", "confidence", "evidence", "next_step"} <= rows[0].keys()
 
 
 def test_an_unknown_point_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,7 +45,7 @@ size = "8MiB"
 reads = true
 random = true
 rate_operations = {rate}
-depth = 8
+iodepth = 8
 runtime = "{seconds}s"
 time_based = true
 """

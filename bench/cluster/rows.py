@@ -37,8 +37,8 @@ size = "8MiB"
 writes = true
 read_percent = 50
 rate_total_operations = 2000
-depth = 8
-ramp = "500ms"
+iodepth = 8
+ramp_time = "500ms"
 runtime = "{seconds}s"
 time_based = true
 """

@@ -47,14 +47,14 @@ nfs_url = "nfs://127.0.0.1/stub?nfsport={port}&mountport={port}"
 nconnect = {self.connections}
 numjobs = {self.workers}
 size = "{self.size_mib}MiB"
-blocks = "{self.block_kib}KiB"
-depth = {self.depth}
+bs = "{self.block_kib}KiB"
+iodepth = {self.depth}
 reads = {str(self.read_percent > 0).lower()}
 writes = {str(self.read_percent < 100).lower()}
 {f"read_percent = {self.read_percent}" if 0 < self.read_percent < 100 else ""}
 time_based = true
 runtime = "{self.runtime_s}s"
-ramp = "{self.ramp_s}s"
+ramp_time = "{self.ramp_s}s"
 seed = {seed}
 {keys}
 """

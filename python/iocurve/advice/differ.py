@@ -24,14 +24,16 @@ from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import Diagnostic, DialectError, TargetError
 from iocurve.foundation.structs import Struct
 from iocurve.foundation.units import SECOND_NS
+from iocurve.job.explain import unpredictable
 from iocurve.job.model import FIELDS, Job, Section
-from iocurve.job.resolve import plan_here
+from iocurve.job.resolve import Machine, plan_here, resolve
 from iocurve.measure import ab, local
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, Keep, Measure, Measurement
 from iocurve.measure.data_set import target_fields
 from iocurve.measure.run_files import RunFiles, tell_leftovers
 from iocurve.measure.variations import shortened
+from iocurve.model.forward import ModelledTarget, Prediction, forward
 from iocurve.report.progress import View
 from iocurve.result.document import Result
 from iocurve.result.paired import RatePair, RateRatio, counting_resolution, rate_ratio
@@ -240,6 +242,44 @@ def interaction(design: Design, pair: tuple[str, str], rates: Rates) -> float:
         for rest in map(frozenset, rests)
     ]
     return math.fsum(found) / len(found)
+
+
+# ---- a service level
+
+
+def expected(first: Side, second: Side, service: ModelledTarget) -> dict[str, float]:
+    """The factor of each field on a service level by the model, of what no field explains, and of B.
+
+    Rates are those of bytes where both transfer some. Raises ``DialectError`` for loads that are not predicted.
+    """
+    placed = _Placed(first.job.sections, second.job.sections, first.job)
+    names = [one.name for one in differences(first, second) if one.is_switched]
+    design = Design.of(names, "expected")
+    loads = {one: _predicted(placed.words, placed.sections(one), service) for one in design.combinations}
+    last = _predicted(second.job, placed.second, service)
+    moves_bytes = all(one.bytes_per_s > 0 for one in (*loads.values(), last))
+    rates = {key: one.bytes_per_s if moves_bytes else one.iops for key, one in loads.items()}
+    final = last.bytes_per_s if moves_bytes else last.iops
+    shares = {name: math.exp(share(design, name, rates)) for name in names}
+    return {**shares, "rest": final / rates[frozenset(names)], "B / A": final / rates[frozenset()]}
+
+
+def _predicted(words: Job, sections: Sequence[Section], service: ModelledTarget) -> Prediction:
+    """The figures of a job, whether or not its files are there."""
+    plan = resolve(words.replace(sections=tuple(sections)), Machine(), Path.cwd()).plan
+    reasons = dict.fromkeys(
+        f"{words.words.option(field)}: {reason}"
+        for group in plan.groups
+        for worker in group.workers
+        for field, reason in unpredictable(worker)
+    )
+    if len(plan.groups) > 1:
+        reasons["its jobs run one after another"] = None
+    figures = None if reasons else forward(plan.groups[0], service)
+    if figures is None or not 0 < figures.iops < math.inf:
+        reasons |= {} if reasons else {f"{service.name} states no limit and no latency for it: --latency": None}
+        raise DialectError([Diagnostic(f"cannot be predicted: {reason}") for reason in reasons])
+    return figures
 
 
 # ---- a target

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from iocurve._native import VERSION
@@ -21,10 +21,15 @@ PAGE_NAME = "differ.html"
 REST = "rest"
 
 
-def differences_table(found: Sequence[FieldDifference]) -> Table:
-    """The fields of both commands."""
+def differences_table(found: Sequence[FieldDifference], expected: Mapping[str, float] | None = None) -> Table:
+    """The fields of both commands, with the factors that a service level lets expect."""
     rows = [(one.name, *map(_said, one.texts, one.defaults)) for one in found]
-    return Table(("field", *LABELS), rows, sentences=LABELS)
+    if expected is None:
+        return Table(("field", *LABELS), rows, sentences=LABELS)
+    rows += [(name, "", "") for name in (REST, "B / A")]
+    factors = [f"{expected[row[0]]:.2f} ×" if row[0] in expected else "not known" for row in rows]
+    shown = [(*row, factor) for row, factor in zip(rows, factors, strict=True)]
+    return Table(("field", *LABELS, "expected"), shown, numbers=("expected",), sentences=LABELS)
 
 
 def _said(text: str, is_default: bool) -> str:
@@ -69,10 +74,12 @@ def remarks(found: Attribution) -> Iterator[str]:
     yield from found.outliers
 
 
-def document(differences: Sequence[FieldDifference], found: Attribution | None) -> dict[str, object]:
-    """Both as JSON; without a target no attribution."""
+def document(
+    differences: Sequence[FieldDifference], found: Attribution | None, expected: Mapping[str, float] | None = None
+) -> dict[str, object]:
+    """All as JSON; without a target no attribution, without a service level no expected factors."""
     fields = [one.to_builtins() for one in differences]
-    return {"differences": fields, "attribution": found.to_builtins() if found else None}
+    return {"differences": fields, "attribution": found.to_builtins() if found else None, "expected": expected}
 
 
 def write(

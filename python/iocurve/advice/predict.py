@@ -275,10 +275,11 @@ def _latency(figures: Prediction) -> str:
 
 
 def _binds(figures: Prediction) -> str:
+    near = f"; within 10 %: {', '.join(figures.near)}" if figures.near else ""
     if figures.binding is None:
-        return figures.binds
+        return figures.binds + near
     source = f" ({figures.binding.source})" if figures.binding.source else ""
-    return f"{figures.binding.text}{source}"
+    return f"{figures.binding.text}{source}{near}"
 
 
 def _in_flight(figures: Prediction) -> str:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
 import tomli_w
 
 from iocurve.advice.predict import fit_text
+from iocurve.foundation.errors import Diagnostic, DialectError
 from iocurve.foundation.units import MIB, MICROSECOND_NS, format_latency, format_number
 from iocurve.job.explain import unpredictable
 from iocurve.model.fit import Fit
 from iocurve.model.forward import ModelledTarget, forward
 from iocurve.result.document import Point, Result
+from iocurve.volume.limits import AddedLatency
 from iocurve.volume.profile import UNLIMITED
 
 
@@ -25,6 +28,37 @@ def profile_text(title: str, fit: Fit, check: Sequence[str] = ()) -> str:
     if fit.limits.latency.base_ns:
         figures["latency_us"] = {"value": max(1, round(fit.limits.latency.base_ns / MICROSECOND_NS))}
     return "".join(f"# {line}\n" for line in (*fit_text(fit), *check)) + tomli_w.dumps(figures)
+
+
+_WHAT_IF = re.compile(r"(?:(read|write) )?(throughput|iops|latency) *[x×*] *(\d+(?:\.\d+)?)")
+
+
+def changed(fit: Fit, texts: Iterable[str]) -> Fit:
+    """The limits with some of them multiplied: ``throughput x2``, ``write iops x0.5``, ``latency x3``.
+
+    Raises ``DialectError`` for a limit that the points do not show.
+    """
+    limits = fit.limits
+    for text in texts:
+        found = _WHAT_IF.fullmatch(text.strip())
+        if found is None or not float(found[3]):
+            raise DialectError(
+                [Diagnostic(f"--what-if '{text}': write 'throughput x2', 'read iops x0.5' or 'latency x3'")]
+            )
+        times, quantity = float(found[3]), {"throughput": "bytes_per_s"}.get(found[2], found[2])
+        if quantity == "latency":
+            limits = limits.replace(latency=AddedLatency(base_ns=round(limits.latency.base_ns * times)))
+            continue
+        caps = [
+            cap.replace(value=max(1, round(cap.value * times)))
+            if cap.quantity == quantity and found[1] in (None, cap.kind)
+            else cap
+            for cap in limits.caps
+        ]
+        if tuple(caps) == limits.caps and times != 1:
+            raise DialectError([Diagnostic(f"--what-if '{text}': the points show no such limit")])
+        limits = limits.replace(caps=tuple(caps))
+    return fit.replace(limits=limits)
 
 
 def checked(fit: Fit, result: Result) -> Iterator[str]:

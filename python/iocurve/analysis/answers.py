@@ -15,7 +15,7 @@ from iocurve.result.document import Axis, Result
 
 LISTED_MAX = 4
 """Most gains in the detail of the answer."""
-FAMILIES, FEWEST_CLIENTS = "families", "fewest clients"
+FAMILIES, FEWEST_CLIENTS = "series", "fewest clients"
 """Answers that are no axis."""
 REACHED = 0.95
 """A number of clients that gets this part of the highest rate reaches it."""

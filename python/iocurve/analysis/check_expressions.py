@@ -246,7 +246,7 @@ class _ExpressionParser:
             text, known = codes.get(text, text), [*LIMIT_KINDS]
         elif name.figure == "limited_by_confidence":
             known = get_args(Confidence)
-        elif name.figure == "family" and self._known.families is not None:
+        elif name.figure == "series" and self._known.families is not None:
             known = sorted(self._known.families)
         if known and text not in known:
             close = nearest(text, known)

@@ -42,7 +42,7 @@ _FIGURES: dict[str, Measure] = {
     "limited_by": "text",
     "limited_by_confidence": "text",
 }
-_TEXTS = ("name", "family", "target", "state")
+_TEXTS = ("name", "series", "target", "state")
 """Texts that say which point it is."""
 _UNITS: dict[str, Measure] = {"IOPS": "rate", "µs": "time", "%": "share"}
 _OF_KINDS = (
@@ -175,8 +175,8 @@ class Vocabulary(msgspec.Struct, frozen=True):
     def _of_point(self, text: str, column: int) -> Name | None:
         if found := _figure(text, column):
             return found
-        if text in _TEXTS:
-            return Name(text, column, "text", figure=text)
+        if (named := EARLIER_FIELDS.get(text, text)) in _TEXTS:
+            return Name(text, column, "text", figure=named)
         if text in self.axes:
             return Name(text, column, "size" if text.endswith("bytes") else "number", figure=text)
         return None

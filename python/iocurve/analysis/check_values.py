@@ -70,7 +70,7 @@ class PointValues(msgspec.Struct, frozen=True):
 
     def _plain(self, name: Name) -> float | str | None:
         """A value without an interval."""
-        texts = {"name": self.point.name, "family": self.point.family, "state": self.point.summary().state}
+        texts = {"name": self.point.name, "series": self.point.family, "state": self.point.summary().state}
         if name.kind is not None:
             return _figure(self.point.kind_figures[name.kind], name)
         if name.figure in texts:

@@ -129,7 +129,7 @@ class Difference(msgspec.Struct, frozen=True):
         """The difference as one flat record."""
         return {
             "point": self.point,
-            "family": self.family,
+            "series": self.family,
             "other": self.other,
             "other_point": self.other_point,
             "figure": self.name,

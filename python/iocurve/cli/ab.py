@@ -82,21 +82,21 @@ def ab(
     Parameters
     ----------
     commands
-        Two command lines of fio, vdbench, mdtest, elbencho, diskspd or run JOB.toml, each in quotes. Both are planned
-        before either runs. Plans of the same number are compared.
+        Two command lines of fio, vdbench, mdtest, elbencho, diskspd or run JOB.toml, each in quotes. Plans of the same
+        number are compared.
     target
         Two targets for one load instead: directories, files, devices, nfs://host/export, volume:PROFILE or disk:NAME.
     runs
-        Runs of each; at least 3 for an interval. Default: 5 to 20, until a difference of half the margin would be seen
-        in 8 of 10 comparisons.
+        Runs of each; at least 3 for an interval. Default: 5 to 20, until half the margin would be seen in 8 of 10.
     margin
         Smallest difference that matters: 5%.
     retries
-        Times that noisy runs are measured again.
+        Times that a noisy point is measured again.
     out
         Directory for report.html, result.json and points.csv.
     metrics
-        Serve OpenMetrics at http://HOST:PORT/metrics during the runs, on 127.0.0.1 unless a host is given.
+        Serve OpenMetrics at http://HOST:PORT/metrics during the run, on 127.0.0.1 by default; port 0 takes a free
+        one: 9100, 0.0.0.0:9100.
     """
     if (len(commands), len(target)) not in ((2, 0), (0, 2)):
         example = "iocurve ab --target /mnt/a --target /mnt/b"

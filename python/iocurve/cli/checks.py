@@ -59,7 +59,7 @@ class CheckOptions(ComparisonChecks):
     """Checks of the points, and the files that they are written to."""
 
     markdown: Path | None = None
-    """Write the checks to this file as Markdown, for a comment on a pull request."""
+    """Write the checks, and a comparison, to this file as Markdown, for a pull request."""
 
     @property
     def files(self) -> dict[str, Path | None]:

@@ -40,7 +40,7 @@ def check_cluster(
     path
         A directory of the volume: its mount must be the same on every client.
     on
-        The cluster: auto for the one that this machine belongs to, or HOST:PORT of its head.
+        The cluster: auto (of this machine), or HOST:PORT of its head.
     clients
         Number of agents that the cluster must have. Default: those that iocurve cluster up started, otherwise
         any number.

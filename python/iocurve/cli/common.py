@@ -120,7 +120,9 @@ AtLeast1 = Annotated[int, Parameter(validator=validators.Number(gte=1), metavar=
 Rounds = Annotated[int, Parameter(validator=validators.Number(gte=1, lte=100), metavar="N")]
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 JsonFlag = Annotated[bool, Parameter(negative="", show_default=False, help="Print JSON instead of text.")]
-QuietFlag = Annotated[bool, Parameter(negative="", show_default=False, help="Print no progress and no table.")]
+QuietFlag = Annotated[
+    bool, Parameter(negative="", show_default=False, help="Print no progress and no table, only errors.")
+]
 ResultPath = Annotated[Path, Parameter(help="A result.json, or its directory.")]
 ReportOut = Annotated[Path, Parameter(help="Directory for report.html, result.json and points.csv.")]
 Many = Parameter(consume_multiple=True, negative="", show_default=False)
@@ -161,8 +163,8 @@ class MeasuredOutput(OutputOptions):
     """The form of a measurement's output, also while it runs."""
 
     metrics: MetricsAddress | None = None
-    """Serve OpenMetrics at http://HOST:PORT/metrics while the measurement runs, on 127.0.0.1 unless a host is given;
-    port 0 takes a free one: 9100, 0.0.0.0:9100."""
+    """Serve OpenMetrics at http://HOST:PORT/metrics during the run, on 127.0.0.1 by default; port 0 takes a free one:
+    9100, 0.0.0.0:9100."""
     serve: Port | None = None
     """Serve the measurement as a page at http://127.0.0.1:PORT, which becomes the report; 0 takes a free port."""
     live: Annotated[bool | None, Parameter(negative="--no-live", show_default=False)] = None

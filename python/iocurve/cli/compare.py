@@ -39,7 +39,7 @@ class ComparisonOutput:
     html: Path | None = None
     """Also write a page with charts to this file."""
     markdown: Path | None = None
-    """Also write Markdown to this file, for a comment in a pull request: the comparison, then the checks."""
+    """Write the checks, and a comparison, to this file as Markdown, for a pull request."""
     json: JsonFlag = False
     checks: ComparisonChecks = COMPARISON_CHECKS
 
@@ -90,7 +90,7 @@ def compare_results(
     others
         Results to compare with it. Points are matched by name and parameters, or else by their load.
     margin
-        Smallest difference that matters: 5%. Verdicts say "no difference" only if an interval excludes it.
+        Smallest difference that matters: 5%.
     """
     results = [Result.read(path) for path in (base, *others)]
     expressions = output.parsed(Vocabulary.of(results[-1]))

@@ -9,6 +9,7 @@ from pathlib import Path
 from cyclopts import Parameter
 
 from iocurve.advice import differ as advice
+from iocurve.advice import predict
 from iocurve.advice.differ import Attribution, FieldExperiment, RunLength
 from iocurve.cli.common import (
     AtLeast0,
@@ -16,8 +17,10 @@ from iocurve.cli.common import (
     QuietFlag,
     Ratio,
     Rounds,
+    SizeText,
     TargetText,
     TimeNs,
+    TimeText,
     refuse,
     show,
     show_json,
@@ -45,7 +48,7 @@ class RunOptions:
     margin: Ratio = 0.05
     """Smallest difference that matters."""
     retries: AtLeast0 = REPEATS_MAX
-    """Times that noisy runs are measured again."""
+    """Times that a noisy point is measured again."""
 
     def run(self) -> RunLength:
         """The length and number of runs."""
@@ -66,6 +69,9 @@ def differ(
     b: str,
     /,
     *,
+    profile: str | None = None,
+    quota: SizeText | None = None,
+    latency: TimeText | None = None,
     target: TargetText | None = None,
     run: RunOptions = RUN,
     out: Path = OUT,
@@ -80,16 +86,27 @@ def differ(
         A command line of fio, vdbench, diskspd, elbencho or run JOB.toml, in quotes.
     b
         Another one, of the same tool or of another.
+    profile
+        A service level (iocurve profile list), or a profile file that ends in .toml.
+    quota
+        Size of the volume.
+    latency
+        Mean latency of an operation on the idle volume. Default: the profile's, if it states one.
     target
-        A directory, nfs://host/export or volume:PROFILE: both commands run there, on separate files, and one field
-        after another is switched from A's value to B's. Without it nothing runs.
+        A directory, nfs://host/export or volume:PROFILE: run both commands there, on separate files, and switch one
+        field after another from A's value to B's.
     out
         Directory for differ.html, result.json and report.html.
     """
     found = advice.differences(*advice.sides((a, b)))
+    expected = None
+    if profile is not None and quota is not None:
+        expected = advice.expected(*advice.sides((a, b)), predict.service(profile, quota, latency=latency))
+    else:
+        refuse("--profile and --quota go together", profile=profile, quota=quota, latency=latency)
     if target is None:
         refuse("nothing is measured without --target", run, out=None if out == OUT else out)
-        _show(found, None, json=json, quiet=quiet)
+        _show(found, None, expected, json=json, quiet=quiet)
         return 0
 
     def told(experiment: FieldExperiment) -> None:
@@ -103,7 +120,7 @@ def differ(
     if attributed is None:
         return status(result)
     page = _written((a, b), found, attributed, result, out)
-    _show(found, attributed, json=json, quiet=quiet)
+    _show(found, attributed, expected, json=json, quiet=quiet)
     if not (json or quiet):
         print(f"page: {page}")
     return status(result)
@@ -121,18 +138,25 @@ def _written(
     return differ_page.write(sources, found, attributed, result, out)
 
 
-def _show(found: list[advice.FieldDifference], attributed: Attribution | None, *, json: bool, quiet: bool) -> None:
+def _show(
+    found: list[advice.FieldDifference],
+    attributed: Attribution | None,
+    expected: dict[str, float] | None,
+    *,
+    json: bool,
+    quiet: bool,
+) -> None:
     from iocurve.advice import differ_page
 
     if json:
-        show_json(differ_page.document(found, attributed))
+        show_json(differ_page.document(found, attributed, expected))
         return
     if quiet:
         return
     if not found:
         print("no field differs")
     else:
-        show(differ_page.differences_table(found))
+        show(differ_page.differences_table(found, expected))
     if attributed is not None:
         print()
         show(differ_page.shares_table(attributed.factors))

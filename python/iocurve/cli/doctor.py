@@ -36,9 +36,9 @@ class HostOptions:
     vm: str | None = None
     """Size of the virtual machine: D32s_v5. Default: what Azure's instance metadata says, where it can be reached."""
     profile: str | None = None
-    """Service level of the server: anf-premium, azure-files-v2 (iocurve profile list)."""
+    """Service level of the volume: anf-premium, azure-files-v2 (iocurve profile list)."""
     quota: SizeBytes | None = None
-    """Size of the volume, with --profile: compares its throughput with the VM size."""
+    """Size of the volume."""
 
     def host(self) -> HostFiles:
         """The machine. Raises ``ResultError`` and ``TargetError``."""
@@ -89,7 +89,7 @@ class MeasureOptions:
     runs: Rounds = 5
     """With --measure: runs of each setting; at least 3 for an interval."""
     bs: SizeBytes = MIB
-    """With --measure: block size of the application's sequential reads, for which the best read-ahead is searched."""
+    """With --measure: block size of the application's sequential reads."""
     out: Path = Path("iocurve-doctor")
     """With --measure: directory for the results and reports."""
 
@@ -121,15 +121,15 @@ def doctor(
     markdown
         Write all rows to this file as Markdown.
     bundle
-        Write the files that were read to this file, without names and addresses: for a colleague, or a test.
+        Write the files that were read to this file, without names and addresses.
     fix
         Show the changes to udev rules, sysctl and modprobe files that make the fixes last, as a diff.
     yes
         With --fix: write these files. A file that was there is kept as NAME.before-iocurve.
     measure
-        Measure the speedup by each setting that is not green, by interleaved runs. The settings are put back.
-        Of read-ahead the best of 128 to 15,360 KiB is searched. Settings that need another mount (nconnect, rsize,
-        session slots) are measured by iocurve's own NFS client.
+        Measure the speedup of each setting that is not green by interleaved runs, and put the settings back.
+        Read-ahead: the best of 128 to 15,360 KiB. Settings of a mount (nconnect, rsize, session slots): by iocurve's
+        own NFS client.
     """
     if not fix:
         refuse("this writes what --fix shows; add --fix", yes=yes)

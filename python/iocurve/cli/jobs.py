@@ -11,7 +11,7 @@ import msgspec
 from cyclopts import App, Parameter
 
 from iocurve.cli import dialects
-from iocurve.cli.common import AtLeast1, Flag, SizeText, TimeText, Words, example, refuse, show_json
+from iocurve.cli.common import AtLeast1, Flag, JsonFlag, Many, SizeText, TimeText, Words, example, refuse, show_json
 from iocurve.cli.exits import EXIT_USAGE
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.dialects.registry import REGISTRY, load
@@ -71,7 +71,7 @@ def predict(
     vm: str | None = None,
     nconnect: AtLeast1 = 1,
     latency: TimeText | None = None,
-    json: Flag = False,
+    json: JsonFlag = False,
 ) -> int:
     """Predict what a service level makes of a job, with its traps, without running it.
 
@@ -80,20 +80,17 @@ def predict(
     command
         A command line of another tool, or a job file (TOML).
     profile
-        A service level (iocurve profile list), or a TOML file.
+        A service level (iocurve profile list), or a profile file that ends in .toml.
     quota
         Size of the volume.
     from_
-        Take the limits and the latency that explain the points of this result.json, or of its directory, in place of
-        those of a service level.
+        Take the limits and the latency from a result.json, or its directory, in place of a service level.
     vm
-        Size of the client machines, e.g. D32s_v5 (iocurve disk list).
+        Size of the machines, e.g. D32s_v5 (iocurve disk list).
     nconnect
         TCP connections of a mount. A target nfs://… says its own.
     latency
         Mean latency of an operation on the idle volume. Default: the profile's, if it states one.
-    json
-        Print a JSON document.
     """
     from iocurve.advice import predict as prediction
     from iocurve.cli import shared
@@ -118,7 +115,14 @@ def predict(
     return 0
 
 
-def write_twin(result: Path, /, *, out: Path | None = None, check: Path | None = None) -> int:
+def write_twin(
+    result: Path,
+    /,
+    *,
+    out: Path | None = None,
+    check: Path | None = None,
+    what_if: Annotated[tuple[str, ...], Many] = (),
+) -> int:
     """Write a profile that behaves like a measured target, for iocurve volume serve and predict.
 
     Parameters
@@ -128,14 +132,17 @@ def write_twin(result: Path, /, *, out: Path | None = None, check: Path | None =
     out
         Write the profile to this file. Default: stdout.
     check
-        Compare what the profile predicts with the points of this result, which the profile is not made from.
+        Compare the predictions of the profile with the points of this other result.
+    what_if
+        Multiply a limit: 'throughput x2', 'read iops x0.5', 'latency x3'.
     """
     from iocurve.advice import predict, twin
 
     measured = Result.read(result)
     fit = predict.fitted_to(result, measured.points)
     lines = list(twin.checked(fit, Result.read(check))) if check else []
-    _write(twin.profile_text(f"like {measured.target.address}", fit, lines), out)
+    lines += [f"What if: {text}" for text in what_if]
+    _write(twin.profile_text(f"like {measured.target.address}", twin.changed(fit, what_if), lines), out)
     if out and lines:
         print("\n".join(lines))
     return 0

@@ -57,11 +57,10 @@ class ClusterOptions(SshOptions):
     """Agents on a cluster."""
 
     clients: AtLeast1 | None = None
-    """Generate the load by this many agents, all at the same instant: machines of a Ray cluster or, where there
-    is none, processes here. Files, workers and queue depth are for each. Default: this process alone; with --on every
-    node of the cluster."""
+    """Generate the load by this many agents at the same instant: machines of a Ray cluster or, without one, processes
+    here. Files, workers and queue depth are for each. Default: this process; with --on every node."""
     on: str | None = None
-    """The cluster: auto for the one that this machine belongs to, or HOST:PORT of its head. Default with --clients:
+    """The cluster: auto (of this machine), or HOST:PORT of its head. Default with --clients:
     auto, if there is one."""
     on_loss: OnLoss = "continue"
     """When an agent is lost or fails during a run: continue with the others, or stop."""

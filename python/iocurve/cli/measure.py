@@ -100,23 +100,22 @@ class EnvelopeOptions:
     size: SizeBytes | None = None
     """Data set, all files together: 10GiB. Default: 1GiB, with --quick 256MiB."""
     timeout: TimeNs | None = None
-    """Stop when an NFS server has not answered for this time. Default: the URL's timeo, or 60s. Until then requests
-    wait, as on a hard mount."""
+    """Stop when an NFS server has not answered for this time. Default: the URL's timeo, or 60s."""
     read_only: Flag = False
     """Measure reads only; nothing is written."""
     retries: AtLeast0 = REPEATS_MAX
     """Times that a noisy point is measured again."""
     no_confirm: Flag = False
-    """Skip the perturbation tests. Default: where the points leave the bottleneck open, the fastest loads are repeated
-    with one change at a time, for about ten seconds each."""
+    """Skip the perturbation tests: the fastest loads again, with one change at a time, where points leave the
+    bottleneck open."""
 
     profile: str | None = None
-    """Service level that was bought (iocurve profile list): the report says what it promises, what was reached, and
-    the quota for twice as much. Needs --quota."""
+    """Service level that was bought, with --quota: the report says what it promises, what was reached, and the quota
+    for twice as much (iocurve profile list)."""
     quota: str | None = None
     """Size that was bought: 2TiB."""
     search_time: TimeNs | None = None
-    """Start no point that would end after this time, and say which are left out: 1m. Default: measure all."""
+    """Start no point that would end after this time, and say which are left out: 2m. Default: measure all."""
 
     def bought(self) -> TargetFacts | None:
         """The facts of the purchase; None without one. Raises ``DialectError``."""
@@ -183,7 +182,7 @@ class ScenarioRunOptions:
     where a scenario has several. Default of a scenario: the embedded target, in a reduced run; of a job file: what the
     file names."""
     quick: Flag = False
-    """Reduced run of a scenario: the same shape with less data and time. The result lists what was reduced."""
+    """Reduced run of a scenario: the same shape with less data and time."""
     full: Flag = False
     """Full run, also on the embedded target."""
     scale: Ratio | None = None
@@ -193,13 +192,11 @@ class ScenarioRunOptions:
     points: Annotated[tuple[str, ...], Many] = ()
     """Run only these points: series (random-4k*) and values of parameters (read_percent=100,0)."""
     runs: Rounds | None = None
-    """Interleaved runs of each compared point. The interval of a speedup needs at least 3; 1 measures each point once.
-    Default: the scenario's, 6."""
+    """Interleaved runs of each compared point, at least 3 for an interval. Default: the scenario's, 6."""
     retries: AtLeast0 = REPEATS_MAX
     """Times that a noisy point is measured again."""
     margin: Ratio | None = None
-    """Smallest difference between compared points that matters: 5%. The comparison says "no difference" only if
-    the interval of a speedup excludes it. Default: the scenario's, 10%."""
+    """Smallest difference between compared points that matters: 5%. Default: the scenario's, 10%."""
     search_time: TimeNs | None = None
     """Start no point that would end after this time, and say which are left out: 2m. Default: measure all."""
 
@@ -331,14 +328,14 @@ class SearchOptions:
     runtime: TimeNs = 10 * SECOND_NS
     """Longest time of a point; it ends sooner at its --precision."""
     precision: Ratio = 0.02
-    """Measure each point until its 95 % confidence interval is about this fraction of the mean, at most twice."""
+    """Measure each point until its 95 % confidence interval is about this fraction of the mean."""
     retries: AtLeast0 = 1
     """Times that a noisy point is measured again."""
     size: SizeBytes = GIB
     """Data set, all files together."""
     search_time: TimeNs | None = None
-    """Longest time of the search: each point of a queue depth gets a part of it, and max then ends with the bracket
-    that it has. Low rates need long to be precise: 10m. Default: 2m for max; others take --runtime for each point."""
+    """Longest time of the search; max then ends with the bracket that it has. Low rates need long: 10m. Default: 2m for
+    max; others take --runtime for each point."""
     out: ReportOut = OUT
     files: FileOptions = FILES
     cluster: ClusterOptions = CLUSTER

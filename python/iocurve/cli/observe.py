@@ -34,7 +34,7 @@ class ExpectedLimitOptions:
     """The limits to compare with."""
 
     profile: str | None = None
-    """Service level of the volume, with --quota: anf-premium, azure-files-v2 (iocurve profile list)."""
+    """Service level of the volume: anf-premium, azure-files-v2 (iocurve profile list)."""
     quota: SizeBytes | None = None
     """Size of the volume."""
     vm: str | None = None

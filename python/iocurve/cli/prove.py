@@ -16,7 +16,7 @@ from iocurve.cli.common import (
     AtLeast1,
     BandwidthBytes,
     Count,
-    Flag,
+    JsonFlag,
     Many,
     QuietFlag,
     Ratio,
@@ -63,11 +63,10 @@ class SloOptions:
     source: str = "contract"
     """The document that states --throughput, --iops and latencies, for the page."""
     burst_time: TimeNs = 120 * SECOND_NS
-    """Longest time for which a burst is measured; a longer one is inconclusive, unless it ends before."""
+    """Longest time for which a burst is measured; a longer one is inconclusive."""
     sustained: TimeNs | None = None
-    """Measure each rate that is kept again for this long and judge its last third, to outlast a burst: 60m. Default:
-    1.75 times the burst of a target or service level that states one; of others the rate of a contract only "holds for
-    at least" the time in which it was seen. 0s: never."""
+    """Measure each rate that is kept again for this long, and judge its last third: 60m outlasts a burst. Default: 1.75
+    times a stated burst; without one, a rate only "holds for at least" the time in which it was seen. 0s: never."""
 
     def stated(self) -> Agreement:
         """All SLOs. Raises ``DialectError``."""
@@ -114,7 +113,7 @@ def prove(
     vm: str | None = None,
     out: Path = Path("iocurve-proof"),
     files: FileOptions = FILES,
-    json: Flag = False,
+    json: JsonFlag = False,
     quiet: QuietFlag = False,
 ) -> int:
     """Verify whether a volume meets its SLOs: pass, fail, or inconclusive; exit status 0, 4 or 5.
@@ -133,8 +132,6 @@ def prove(
         Size of this machine, e.g. D32s_v5: an SLO beyond its network is inconclusive.
     out
         Directory for proof.html (the page for the supplier), result.json and report.html.
-    json
-        Print the verdicts as a JSON object.
     """
     machine = machine_of(vm)
     network = disks.vms()[machine][1].network_bytes_per_s if machine else None

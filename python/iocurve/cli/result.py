@@ -81,7 +81,7 @@ KEPT_FILES = KeptFiles()
     help_epilogue=example("iocurve result merge iocurve-report --hosts vm[1-12]"),
 )
 def merge_records(result: ResultPath, files: tuple[Path, ...] = (), /, *, kept: KeptFiles = KEPT_FILES) -> int:
-    """Add the local files of agents that were lost to a result, and write its report again.
+    """Add the local files of lost agents to a result, and write its report again.
 
     Without files they are fetched from the machines that --on or --hosts gives, and removed there. A client that ran to
     its end counts in the totals from then on; what another had measured is kept apart.

@@ -53,8 +53,8 @@ class DemandOptions:
     capacity: SizeBytes = 0
     """Data that must fit."""
     from_: Annotated[Path | None, Parameter(name="--from")] = None
-    """Take what is not given from a result.json or its directory, or from an observation (iocurve observe --out): mix,
-    block size and mean latency of the point that sustains the load; without --throughput and --iops also the rates."""
+    """A result.json, its directory, or an observation (iocurve observe --out), for what is not given: mix, block size,
+    mean latency and rates of the point that sustains the load."""
 
 
 @Parameter(name="*")

@@ -79,10 +79,10 @@ class LimitOptions:
     stored: SizeText | None = None
     """Stored data for profiles whose limits grow with it: 4TiB. Default: what the volume holds, counted each second."""
     client_egress: BandwidthText | None = None
-    """Bandwidth limit of the data that each client (an IP address) sends, which is its writes: 16000Mb, 16Gb,
-    1907MiB. A small b means bits."""
+    """Limit of the data that each client (an IP address) sends, which is its writes: 16000Mb, 16Gb, 1907MiB. A small b
+    means bits."""
     client_iops_read: Operations | None = None
-    """Limit of the reads per second of each client: what the processors of its machine sustain."""
+    """Limit of the reads per second of each client."""
     client_iops_write: Operations | None = None
     """Limit of the writes per second of each client."""
 
@@ -116,8 +116,8 @@ class AccessOptions:
     dev: Flag = False
     """Let root make device files. Default: refused."""
     asynchronous: Annotated[Flag, Parameter(name="--async")] = False
-    """Answer changes of names and attributes in a directory before they are on stable storage, which a crash of this
-    machine may then undo. Default: after it, as NFS requires."""
+    """Reply to changes of names and attributes before they are on stable storage; a crash may undo them. Default: after
+    it, as NFS requires."""
 
     def settings(self) -> dict[str, Setting]:
         """The settings of ``ExportSpec`` that were given."""
@@ -138,12 +138,11 @@ class VolumeOptions:
     port: Port = 0
     """TCP port of NFS and MOUNT; 0 takes a free one."""
     tls: Flag = False
-    """Encrypt the connections (TLS 1.3, RFC 9289), and refuse all others. The URL that is printed has the certificate
-    that clients must trust."""
+    """Encrypt the connections (TLS 1.3, RFC 9289), and refuse others. The printed URL has the certificate to trust."""
     tls_certificate: Path | None = None
     """A PEM file with a certificate and its key, for --tls. Default: one that is made at first use and kept."""
     max_connections: AtLeast1 | None = None
-    """Most open connections. When all are open, addresses have equal shares, and idle ones make room. Default: 8192."""
+    """Most open connections; beyond them addresses have equal shares, and idle ones make room. Default: 8192."""
     fault: Annotated[tuple[str, ...], Many] = ()
     """Faults to inject, as KIND or KIND=PROBABILITY: flip-bit=1e-6,torn-write. Kinds: flip-bit (per bit read, default
     1e-6), torn-write, lost-write, stale-read, misdirected-write, eio, enospc, lost-create, misdirected-rename,
@@ -151,7 +150,7 @@ class VolumeOptions:
     fault_seed: int | None = None
     """Decides which operations are hit: the same operations in the same order are hit again. Default: 0."""
     fault_log: Path | None = None
-    """A new file that gets a line of JSON for each injected fault: file, offset, length, number of the write."""
+    """A new file for a line of JSON for each injected fault: file, offset, length, number of the write."""
 
     def settings(self) -> dict[str, Setting]:
         """The settings of ``VolumeSpec`` that were given."""
@@ -185,16 +184,16 @@ def serve_volume(
     Parameters
     ----------
     speed
-        Fraction of its speed at which the volume runs, for small machines: 10%, 0.1. Rates are a tenth, latencies ten
-        times as long, so that curves and speedups keep their shape. Default: full speed.
+        Run at this fraction of the speed, for small machines: at 10% rates are a tenth and latencies ten times as long,
+        so that curves keep their shape. Default: full speed.
     store
         "memory" or a directory whose files the volume serves. Default: memory.
     export
         Several exports, each with its settings: --export /a:profile=anf-premium,quota=2TiB
         /b:store=/srv,allow=10.1.0.0/16,read_only=true.
     config
-        A TOML file instead of these options: those of the server by their names (fault_seed), and for each export a
-        table [[export]] with path and the others, with root_squash and sync instead of --no-root-squash and --async.
+        A TOML file instead of these options: the server's by their names (fault_seed), and for each export a table
+        [[export]] with path, root_squash, sync and the others.
     metrics
         Port of OpenMetrics at /metrics; 0 takes a free one. Default: no metrics.
     metrics_address

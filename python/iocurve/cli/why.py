@@ -28,8 +28,8 @@ def explain_limits(
     Parameters
     ----------
     confirm
-        Repeat the fastest point, or --point, with the one change that would refute its bottleneck: twice the depth,
-        half the block size, twice the connections. The load runs for seconds, on separate files.
+        Repeat the fastest point, or --point, for seconds on separate files, with the one change that would refute its
+        bottleneck: twice the depth, half the block size, twice the connections.
     point
         Only the point with this name.
     target
@@ -104,7 +104,7 @@ def _brief(verdict: Limit) -> str:
 
 
 def _record(point: Point, verdict: Limit) -> dict[str, object]:
-    return {"point": point.name, "family": point.family, **verdict.to_builtins()}
+    return {"point": point.name, "series": point.family, **verdict.to_builtins()}
 
 
 def _clients(verdicts: Sequence[ClientVerdict]) -> dict[str, object]:

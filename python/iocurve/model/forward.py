@@ -41,6 +41,8 @@ KINDS = ("read", "write")
 IN_FLIGHT = "operations in flight ÷ latency"
 REQUESTED = "the requested rate"
 SERVERS = "the server's own speed"
+NEAR = 1.1
+"""A limit is near if a load that is this multiple of it would reach it."""
 
 
 class ModelledTarget(Struct):
@@ -81,6 +83,8 @@ class Prediction(Struct):
     """The limit that holds back most of the operations; empty where none is known."""
     binding: LinkLimit | None = None
     """The same limit with its source; None where the load itself is the limit."""
+    near: tuple[str, ...] = ()
+    """Other limits that are reached, or would be by a rate that is a tenth higher."""
     in_flight: int
     knee: float | None
     """Operations in flight that reach the same rate; None where the latency is not known."""
@@ -195,6 +199,7 @@ def forward(group: Group, service: ModelledTarget) -> Prediction:
     constraints = _constraints(parts, service, latency)
     phases: list[tuple[float, float]] = []
     held: dict[str, float] = {}
+    near: dict[str, float] = {}
     credits_s = None
     now = 0.0
     for _ in range(STEPS_MAX):
@@ -209,6 +214,9 @@ def forward(group: Group, service: ModelledTarget) -> Prediction:
             _count(parts[number], rate, now, seconds, _latencies(parts[number], rate, latency[number], one, waits))
             held[one.name] = held.get(one.name, 0.0) + rate * seconds
         phases.append((seconds, sum(rates.values())))
+        for one in constraints:
+            if one.load(rates) * NEAR >= one.allows:
+                near[one.name] = near.get(one.name, 0.0) + seconds
         now += seconds
         for one in constraints:
             if _spent(one, rates, seconds):
@@ -217,7 +225,9 @@ def forward(group: Group, service: ModelledTarget) -> Prediction:
             seconds == HORIZON_S or math.inf in rates.values()
         ):
             break
-    return _summary(parts, constraints, latency, tuple(phases), held, credits_s)
+    found = _summary(parts, constraints, latency, tuple(phases), held, credits_s)
+    lasting = [name for name, seconds in near.items() if name != found.binds and seconds > now / 2]
+    return found.replace(near=tuple(lasting))
 
 
 # ---- parts and limits

@@ -259,7 +259,7 @@ def document(compared: Compared) -> dict[str, object]:
         "unmatched": [
             {
                 "point": one.point,
-                "family": one.family,
+                "series": one.family,
                 "missing_in": label(one.other if one.is_of_base else 0),
                 "compared_with": label(one.other),
             }
@@ -376,7 +376,7 @@ def history_document(history: History) -> dict[str, object]:
 def _series_record(one: Series) -> dict[str, object]:
     return {
         "point": one.point,
-        "family": one.family,
+        "series": one.family,
         "figure": one.name,
         "values": [
             {"run": run, "value": value.value, "low": value.low, "high": value.high}

@@ -275,7 +275,7 @@ class FamilyComparison(Struct):
     """Families of points to compare."""
 
     title: str
-    families: tuple[str, ...]
+    families: tuple[str, ...] = msgspec.field(name="series")
     """The first is the baseline of the comparison."""
 
 
@@ -288,17 +288,21 @@ class ScenarioFacts(Struct):
     question: str = ""
     """The question that the scenario asks; empty where it asks none."""
     answer: str = ""
-    """The axis that answers it: its last value is compared with its first. ``families``: the highest rate of each
-    family; ``fewest clients``: those that reach the highest rate. Empty where the highest rates are the answer."""
+    """The parameter that answers it: its last value is compared with its first. ``series``: the highest rate of each
+    series; ``fewest clients``: those that reach the highest rate. Empty where the highest rates are the answer."""
     form: Literal["full", "short", "scaled"]
     shortened: tuple[str, ...] = ()
     """Reductions against the full form: ``data set 256 MiB instead of 1 TiB``."""
     targets: dict[str, TargetFacts]
     """Targets by their names in the scenario."""
-    families: tuple[FamilyFacts, ...]
+    families: tuple[FamilyFacts, ...] = msgspec.field(name="series")
     comparisons: tuple[FamilyComparison, ...] = ()
     tag: str
     """Part of the names of the files that it creates."""
+
+    def __post_init__(self) -> None:
+        if self.answer == "families":  # until version 5
+            msgspec.structs.force_setattr(self, "answer", "series")
 
 
 class Finding(Struct):
@@ -498,9 +502,9 @@ class Point(Struct, dict=True, omit_defaults=True):
     """
 
     name: str
-    family: str
-    """Points of a family differ only in their axes and share a chart: ``random-4k-mix``, ``depth``."""
-    axes: dict[str, Axis]
+    family: str = msgspec.field(name="series")
+    """Points of a series differ only in their parameters and share a chart: ``random-4k-mix``, ``depth``."""
+    axes: dict[str, Axis] = msgspec.field(name="parameters")
     """``read_percent``, ``block_bytes``, ``depth``, ``nconnect``, ``order``."""
     plan: Plan = NO_PLAN
     outcome: Outcome = NO_OUTCOME
@@ -854,8 +858,8 @@ class Result(Struct):
     def chart(self, y: str = "iops", *, x: str | None = None, by: str | None = None) -> altair.LayerChart:
         """Draws a field of the records over another, as an object of altair that a notebook shows.
 
-        By default ``x`` is the first axis that varies and ``by``, the colour, the family or the next one. IOPS have
-        their 95 % interval. Raises ``ResultError`` for a field that no record has.
+        By default ``x`` is the first parameter that varies and ``by``, the colour, the series or the next one. IOPS
+        have their 95 % interval. Raises ``ResultError`` for a field that no record has.
         """
         axes = list(dict.fromkeys(axis for point in self.points for axis in point.axes))
         return frames.chart(self.to_records(), y, x, by, axes)
@@ -888,9 +892,9 @@ STREAM_HASH = "stream_hash"
 
 
 def _written(point: Point) -> Json:
-    """A point of the document: names and axes, then its figures, then what they are computed from."""
+    """A point of the document: names and parameters, then its figures, then what they are computed from."""
     fields = point.replace(outcome=for_document(point.outcome)).to_builtins()
-    names = {name: fields.pop(name) for name in ("name", "family", "axes")}
+    names = {name: fields.pop(name) for name in ("name", "series", "parameters")}
     computed = figures.nested(point.figures, point.kind_figures) | {STREAM_HASH: point.stream_hash}
     return {**names, **computed, **fields}
 
@@ -899,7 +903,7 @@ def _record(point: Point) -> dict[str, Axis | None]:
     summary = point.summary()
     return {
         "name": point.name,
-        "family": point.family,
+        "series": point.family,
         **point.axes,
         "state": summary.state,
         "workers": summary.workers,
@@ -941,4 +945,4 @@ def _comparison_record(point: Point, points: Sequence[Point]) -> dict[str, Axis 
 
 def _without_figures(point: Json) -> Json:
     computed = {name for name, value in point.items() if name == STREAM_HASH or figures.is_computed(name, value)}
-    return {name: value for name, value in point.items() if name not in computed - {*Point.__struct_fields__}}
+    return {name: value for name, value in point.items() if name not in computed - {*Point.__struct_encode_fields__}}

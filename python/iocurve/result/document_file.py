@@ -22,7 +22,10 @@ SCHEMA_VERSION = 5
 VERSIONS_READ = (2, 3, 4, SCHEMA_VERSION)
 """Version 4 had ``EARLIER_FIELDS``, version 3 no figures; ``_from_version_2`` has what changed before it."""
 EARLIER_FIELDS = {
+    "axes": "parameters",
     "disturbance": "noise",
+    "families": "series",
+    "family": "series",
     "fresh_turns": "fresh_runs",
     "gain": "speedup",
     "probes": "perturbation_tests",
@@ -32,7 +35,7 @@ EARLIER_FIELDS = {
     "turns": "runs",
     "turns_chosen": "runs_chosen",
 }
-"""Fields of results, points, their runs and caches that had other names until version 4."""
+"""Fields of results, points, their runs, caches and references that had other names in earlier documents."""
 RESULT_BYTES_MIN = 64 << 10
 """A directory for results must have room for this much, which a result with few points takes."""
 
@@ -81,14 +84,15 @@ def _checked_version(path: Path | str, document: object) -> int:
 
 
 def _in_current_names(part: Json) -> Json:
-    """A result, a point, a run or the facts of a cache with the names of today; plans and outcomes stay as they are."""
+    """A part of a result, with the names of today; plans and outcomes stay as they are."""
     nested: Json = {
         name: [_in_current_names(each) if isinstance(each, dict) else each for each in part[name]]
-        for name in ("points", "turns", "discarded")
+        for name in ("points", "turns", "discarded", "references", "figures", "comparisons")
         if isinstance(part.get(name), list)
     }
-    if isinstance(part.get("cache"), dict):
-        nested["cache"] = _in_current_names(part["cache"])
+    nested |= {
+        name: _in_current_names(part[name]) for name in ("cache", "scenario") if isinstance(part.get(name), dict)
+    }
     return {EARLIER_FIELDS.get(name, name): value for name, value in (part | nested).items()}
 
 

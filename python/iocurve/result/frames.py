@@ -55,7 +55,7 @@ def chart(records: Records, y: str, x: str | None, by: str | None, axes: Sequenc
 
     varied = [axis for axis in axes if _varies(records, axis)]
     x = x or (varied[0] if varied else "name")
-    by = by or next((name for name in ("family", *varied) if name != x and _varies(records, name)), None)
+    by = by or next((name for name in ("series", *varied) if name != x and _varies(records, name)), None)
     fields = list(dict.fromkeys(["name", x, y, *([by] if by else [])]))
     known = records[0].keys() if records else fields
     if missing := [name for name in fields if name not in known]:

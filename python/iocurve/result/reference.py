@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
 from iocurve.foundation.errors import ResultError
 from iocurve.foundation.structs import Struct, bundled_names, read_bundled
 
@@ -42,10 +44,10 @@ class Conditions(Struct):
 class PublishedFigure(Struct):
     """One published figure."""
 
-    family: str
-    """Family of scenario points that the figure is compared with."""
-    axes: dict[str, Axis] = {}
-    """Position on the family's axes."""
+    family: str = msgspec.field(name="series")
+    """Series of scenario points that the figure is compared with."""
+    axes: dict[str, Axis] = msgspec.field(name="parameters", default_factory=dict)
+    """Values of the series' parameters."""
     kind: Literal["read", "write", "total"] = "total"
     """Operations that the figure counts."""
     unit: Unit

@@ -14,6 +14,10 @@ from iocurve.job import model
 from iocurve.job.model import PARTS, PerKind, Preference, Said, Section, Words
 
 _EXCEPTIONS = {
+    "depth": "iodepth",
+    "depth_low": "iodepth_low",
+    "blocks": "bs",
+    "ramp_ns": "ramp_time",
     "file_bytes": "file_size",
     "path_bytes": "path_sizes",
     "think_every_ns": "think_every_time",
@@ -21,7 +25,17 @@ _EXCEPTIONS = {
     "rate_total_bytes": "rate_total_bytes",
     "payload_pool_bytes": "payload_pool_size",
 }
-"""Fields whose name without the unit is taken or unclear."""
+"""Fields whose key is fio's word, or whose name without the unit is taken or unclear."""
+EARLIER_KEYS = {
+    "depth": "iodepth",
+    "depth_low": "iodepth_low",
+    "blocks": "bs",
+    "ramp": "ramp_time",
+    "family": "series",
+    "families": "series",
+    "axes": "parameters",
+}
+"""Keys of job files and scenarios that had other names; they are read as well."""
 
 
 def own_key(field: str) -> str:

@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from iocurve.dialects.native.keys import DEFAULTS, FIELD_OF, KINDS, WORDS
+from iocurve.dialects.native.keys import DEFAULTS, EARLIER_KEYS, FIELD_OF, KINDS, WORDS
 from iocurve.dialects.native.kinds import TIME, Kind
 from iocurve.foundation.errors import Diagnostic, DialectError, Where, nearest
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
@@ -66,7 +66,33 @@ def begin(path: Path) -> DocumentTable:
         raise DialectError([_not_toml(path, str(error))]) from None
     except RecursionError:
         raise DialectError([Diagnostic(f"{path} is nested too deeply for a job file")]) from None
-    return DocumentTable(document, path, _line_numbers(text))
+    twice: list[KeyPath] = []
+    document = _in_current_names(document, (), twice)
+    table = DocumentTable(document, path, _line_numbers(text))
+    for *position, earlier in twice:
+        name = EARLIER_KEYS[str(earlier)]
+        table.error(f"{earlier}: {name} is the same key, and is given as well", *position, name)
+    return table
+
+
+def _in_current_names(values: Mapping[str, object], position: KeyPath, twice: list[KeyPath]) -> dict[str, object]:
+    """A table with the keys of today; a tree's own ``depth`` is its levels. Adds keys that are given by both names."""
+    found: dict[str, object] = {}
+    for key, value in values.items():
+        name = EARLIER_KEYS.get(key, key)
+        if name != key and name in values:
+            twice.append((*position, key))
+            continue
+        found[name] = value if key == "tree" else _value_in_current_names(value, (*position, name), twice)
+    return found
+
+
+def _value_in_current_names(value: object, position: KeyPath, twice: list[KeyPath]) -> object:
+    if isinstance(value, dict):
+        return _in_current_names(value, position, twice)
+    if isinstance(value, list):
+        return [_value_in_current_names(one, (*position, number), twice) for number, one in enumerate(value)]
+    return value
 
 
 def _text(path: Path) -> str:
@@ -87,14 +113,14 @@ def _not_toml(path: Path, text: str) -> Diagnostic:
 
 
 def _line_numbers(text: str) -> dict[KeyPath, int]:
-    """Line of each table and key. Tables in arrays have an index, as in ``("job", 0, "depth")``."""
+    """Line of each table and key. Tables in arrays have an index, as in ``("job", 0, "iodepth")``."""
     lines: dict[KeyPath, int] = {}
     counts: dict[KeyPath, int] = {}
     table: KeyPath = ()
     for number, line in enumerate(text.splitlines(), start=1):
         if header := _HEADER.match(line):
             table = ()
-            names = header[2].split(".")
+            names = [EARLIER_KEYS.get(name, name) for name in header[2].split(".")]
             for depth, name in enumerate(names, start=1):
                 table = (*table, name)
                 if depth == len(names) and header[1] == "[[":
@@ -103,7 +129,7 @@ def _line_numbers(text: str) -> dict[KeyPath, int]:
                     table = (*table, counts[table])
             lines.setdefault(table, number)
         elif key := _KEY.match(line):
-            lines.setdefault((*table, key[1]), number)
+            lines.setdefault((*table, EARLIER_KEYS.get(key[1], key[1])), number)
     return lines
 
 

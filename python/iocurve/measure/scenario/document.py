@@ -73,9 +73,9 @@ def _is_axis(field: str) -> bool:
 
 AXES: dict[str, AnyKind] = {
     "read_percent": whole(0, 100),
-    "depth": whole(1, 2**20),
+    "iodepth": whole(1, 2**20),
     "nconnect": _CONNECTIONS,
-    "blocks": replace(SIZE, read=_block_size),
+    "bs": replace(SIZE, read=_block_size),
     "clients": whole(1, 4096),
     "order": word(("random", "sequential")),
     "kind": word(("read", "write")),
@@ -87,7 +87,7 @@ FIELD_AXES = {own_key(field): field for field in FIELDS if own_key(field) not in
 """Fields of a job file that can be axes, too, by their keys."""
 AXES |= {key: KINDS[field] for key, field in FIELD_AXES.items()}
 """The possible axes of a family, with the type of their values."""
-AXIS_NAMES = {"blocks": "block_bytes"} | FIELD_AXES
+AXIS_NAMES = {"iodepth": "depth", "bs": "block_bytes"} | FIELD_AXES
 """Names of axes in results, if they differ from the keys: those of fields have their unit."""
 DIRECTORY = Path(__file__).parent.parent / "scenarios"
 
@@ -205,7 +205,7 @@ def load(name: str) -> Scenario:
 
 def is_scenario(path: Path) -> bool:
     """True if a TOML file is a scenario and not a job. Raises ``DialectError`` if it is not TOML."""
-    return "family" in begin(path).values
+    return "series" in begin(path).values
 
 
 _KEYS = (
@@ -220,7 +220,7 @@ _KEYS = (
     "load",
     "clients",
     "cache",
-    "family",
+    "series",
     "compare",
     "margin",
     "probe",
@@ -232,9 +232,9 @@ _FAMILY_KEYS = (
     "cache",
     "clients",
     "workers",
-    "axes",
+    "parameters",
     "turns",
-    "ramp",
+    "ramp_time",
     "runtime",
     "settle",
     "load",
@@ -243,6 +243,8 @@ _FAMILY_KEYS = (
     "short",
 )
 _POLICY: Kind[CachePolicy] = word(get_args(CachePolicy))
+_ANSWERS = word((*COMPARED_AXES, FAMILIES, FEWEST_CLIENTS))
+_ANSWER = replace(_ANSWERS, read=lambda value: _ANSWERS.read(FAMILIES if value == "families" else value))
 _MARGIN = plain(float, "a number such as 0.1", 0.001, 1)
 _TREE: Kind[TreeLoad] = plan_part(TreeLoad)
 MIXED_KINDS = tuple(kind for kind in METADATA_KINDS if kind != "close")
@@ -272,14 +274,14 @@ class _Scenario:
         self.clients = document.value("clients", whole(1, 4096), 1)
 
     def read(self, name: str) -> Scenario:
-        document, tables = self.document, self.document.tables("family")
+        document, tables = self.document, self.document.tables("series")
         families = [self._family(table, number) for number, table in enumerate(tables, 1)]
         names = [family.name for family in families]
         if not families:
-            document.error("there is no family of points: begin one with [[family]]")
+            document.error("there is no series of points: start one with [[series]]")
         for number, (family, table) in enumerate(zip(names, tables, strict=True)):
             if family in names[:number]:
-                table.error(f"there is a family '{family}' already", "name")
+                table.error(f"there is a series '{family}' already", "name")
         shortened = document.table("short")
         shortened.check_keys(("data", "timing"))
         full = _form(document, _STANDARD, "files")
@@ -292,7 +294,7 @@ class _Scenario:
             title=document.value("title", TEXT, name),
             why=document.value("why", TEXT, ""),
             question=document.value("question", TEXT, ""),
-            answer=document.value("answer", word((*COMPARED_AXES, FAMILIES, FEWEST_CLIENTS)), ""),
+            answer=document.value("answer", _ANSWER, ""),
             targets=self.targets,
             files=document.table("data").value("files", whole(1, 4096), 1),
             full=full,
@@ -306,7 +308,7 @@ class _Scenario:
 
     def _family(self, table: DocumentTable, number: int) -> Family:
         table.check_keys(_FAMILY_KEYS)
-        name = table.value("name", _NAME, f"family-{number}")
+        name = table.value("name", _NAME, f"series-{number}")
         own = table.table("load").section().over(self.common)
         return Family(
             name=name,
@@ -319,14 +321,14 @@ class _Scenario:
 
     def _family_form(self, table: DocumentTable, form: Form) -> FamilyForm:
         return FamilyForm(
-            axes=self._axes(table.table("axes")),
-            ramp_ns=table.value("ramp", TIME, form.ramp_ns),
+            axes=self._axes(table.table("parameters")),
+            ramp_ns=table.value("ramp_time", TIME, form.ramp_ns),
             runtime_ns=table.value("runtime", TIME, form.runtime_ns),
             settle_ns=table.value("settle", TIME, None),
         )
 
     def _short_form(self, table: DocumentTable, full: FamilyForm, form: Form) -> FamilyForm:
-        table.check_keys(("axes", "ramp", "runtime", "settle"))
+        table.check_keys(("parameters", "ramp_time", "runtime", "settle"))
         said = self._family_form(table, form)
         settle = said.settle_ns if "settle" in table.values else full.settle_ns and form.runtime_ns
         return replace(said, axes=full.axes | said.axes, settle_ns=settle)
@@ -385,12 +387,12 @@ def _tree(table: DocumentTable) -> Said:
 def _form(table: DocumentTable, default: Form, *others: str) -> Form:
     data, timing = table.table("data"), table.table("timing")
     data.check_keys(("size", "unrelated", "width", *others))
-    timing.check_keys(("ramp", "runtime", "interval", "rounds"))
+    timing.check_keys(("ramp_time", "runtime", "interval", "rounds"))
     size = data.value("size", SIZE, default.size_bytes)
     return Form(
         size_bytes=size,
         unrelated_bytes=data.value("unrelated", SIZE, 2 * size),
-        ramp_ns=timing.value("ramp", TIME, default.ramp_ns),
+        ramp_ns=timing.value("ramp_time", TIME, default.ramp_ns),
         runtime_ns=timing.value("runtime", TIME, default.runtime_ns),
         interval_ns=max(MILLISECOND_NS, timing.value("interval", TIME, default.interval_ns)),
         width=data.value("width", whole(1, 4096), default.width),
@@ -401,8 +403,8 @@ def _form(table: DocumentTable, default: Form, *others: str) -> Form:
 def _comparisons(document: DocumentTable, families: list[str]) -> tuple[FamilyComparison, ...]:
     found = []
     for table in document.tables("compare"):
-        table.check_keys(("title", "families"))
-        compared = table.value("families", several(word(tuple(families))), ())
+        table.check_keys(("title", "series"))
+        compared = table.value("series", several(word(tuple(families))), ())
         found.append(FamilyComparison(title=table.value("title", TEXT, "side by side"), families=compared))
     return tuple(found)
 
