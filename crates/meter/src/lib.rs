@@ -13,7 +13,7 @@ pub use bucket::TokenBucket;
 pub use clock::Clock;
 pub use latencies::{Latencies, LatencyError};
 pub use pacer::Pacer;
-pub use rng::{Rng, mix};
+pub use rng::{Rng, mix, seed_of};
 
 /// Nanoseconds: a duration, or the time since the zero of a clock.
 pub type Nanos = u64;

@@ -28,98 +28,55 @@ const REPLY_HEAD_BYTES: usize = 24;
 /// REPLY, `MSG_ACCEPTED`, verifier `AUTH_NONE` of length 0, SUCCESS: nearly every reply has these bytes behind its `xid`.
 const ACCEPTED: [u8; 20] = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// READ calls on one file (RFC 1813 §3.3.6).
+/// READ, WRITE and COMMIT calls on one file (RFC 1813 §3.3.6, §3.3.7, §3.3.21).
 #[derive(Debug, Clone)]
-pub struct ReadTemplate(Template);
+pub struct FileCalls(FileTemplates);
 
-impl ReadTemplate {
-    /// `credential` is an encoded `opaque_auth` (flavor, length, body); `file` a file handle of at most 64 bytes.
-    pub fn new(credential: &[u8], file: &[u8]) -> Self {
-        Self(Template::new(nfsproc3::NFSPROC3_READ, credential, file, &[0; 12]))
-    }
-
-    /// Makes the calls go to another file.
-    pub fn set_file(&mut self, credential: &[u8], file: &[u8]) {
-        if !self.0.set_file(credential, file, 12) {
-            *self = Self::new(credential, file);
-        }
-    }
-
-    /// Appends the call, record mark first.
-    pub fn append(&self, out: &mut Vec<u8>, xid: u32, offset: u64, count: u32) {
-        self.0.append_range(out, xid, offset, count);
-    }
-}
-
-/// COMMIT calls on one file (RFC 1813 §3.3.21).
-#[derive(Debug, Clone)]
-pub struct CommitTemplate(Template);
-
-impl CommitTemplate {
-    /// As [`ReadTemplate::new`].
-    pub fn new(credential: &[u8], file: &[u8]) -> Self {
-        Self(Template::new(nfsproc3::NFSPROC3_COMMIT, credential, file, &[0; 12]))
-    }
-
-    /// Makes the calls go to another file.
-    pub fn set_file(&mut self, credential: &[u8], file: &[u8]) {
-        if !self.0.set_file(credential, file, 12) {
-            *self = Self::new(credential, file);
-        }
-    }
-
-    /// Appends the call, record mark first. Count 0 is "to the end of the file".
-    pub fn append(&self, out: &mut Vec<u8>, xid: u32, offset: u64, count: u32) {
-        self.0.append_range(out, xid, offset, count);
-    }
-}
-
-/// GETATTR calls on one file (RFC 1813 §3.3.1).
-#[derive(Debug, Clone)]
-pub struct GetattrTemplate(Template);
-
-impl GetattrTemplate {
-    /// As [`ReadTemplate::new`].
-    pub fn new(credential: &[u8], file: &[u8]) -> Self {
-        Self(Template::new(nfsproc3::NFSPROC3_GETATTR, credential, file, &[]))
-    }
-
-    /// Appends the call, record mark first.
-    pub fn append(&self, out: &mut Vec<u8>, xid: u32) {
-        self.0.append(out, xid);
-    }
-}
-
-/// WRITE calls on one file (RFC 1813 §3.3.7), up to the payload.
-#[derive(Debug, Clone)]
-pub struct WriteTemplate(Template);
-
-impl WriteTemplate {
-    /// As [`ReadTemplate::new`]; `stable` is the stability that the reply must promise.
+impl FileCalls {
+    /// `credential` is an encoded `opaque_auth` (flavor, length, body), `file` a file handle of at most 64 bytes, and `stable`
+    /// the stability that the reply to a WRITE must promise.
     pub fn new(credential: &[u8], file: &[u8], stable: stable_how) -> Self {
-        let mut tail = [0; 20];
-        tail[12..16].copy_from_slice(&(stable as u32).to_be_bytes());
-        Self(Template::new(nfsproc3::NFSPROC3_WRITE, credential, file, &tail))
+        assert!(file.len() <= NFS3_FHSIZE, "a file handle has at most 64 bytes");
+        let template = |procedure, tail: &[u8]| {
+            let mut bytes = head(procedure, credential);
+            let file_at = bytes.len();
+            let mut writer = Writer::new(&mut bytes);
+            writer.opaque(file);
+            writer.bytes(tail);
+            Template::new(bytes, file_at)
+        };
+        let mut write = [0; 20];
+        write[12..16].copy_from_slice(&(stable as u32).to_be_bytes());
+        Self(FileTemplates {
+            read: template(nfsproc3::NFSPROC3_READ, &[0; 12]),
+            write: template(nfsproc3::NFSPROC3_WRITE, &write),
+            commit: template(nfsproc3::NFSPROC3_COMMIT, &[0; 12]),
+        })
     }
 
     /// Makes the calls go to another file.
     pub fn set_file(&mut self, credential: &[u8], file: &[u8], stable: stable_how) {
-        if !self.0.set_file(credential, file, 20) {
+        if self.0.set_file(file).is_none() {
             *self = Self::new(credential, file, stable);
         }
     }
 
-    /// Appends the call up to its payload, record mark first. The caller sends `count` bytes of payload after it, then
+    /// Appends a READ, record mark first.
+    pub fn append_read(&self, out: &mut Vec<u8>, xid: u32, offset: u64, count: u32) {
+        self.0.read.append_range(out, xid, offset, count);
+    }
+
+    /// Appends a WRITE up to its payload, record mark first. The caller sends `count` bytes of payload after it, then
     /// [`padding`] of `count` zeros.
-    pub fn append(&self, out: &mut Vec<u8>, xid: u32, offset: u64, count: u32) {
-        let start = self.0.append(out, xid);
-        let call = &mut out[start..];
-        let tail = call.len() - 20;
-        let record = (call.len() - RECORD_MARK_BYTES) as u32 + count + padding(count);
-        call[..RECORD_MARK_BYTES].copy_from_slice(&RecordMark { length: record, last: true }.to_bytes());
-        call[tail..tail + 8].copy_from_slice(&offset.to_be_bytes());
-        put(call, tail + 8, count);
-        put(call, tail + 16, count);
+    pub fn append_write(&self, out: &mut Vec<u8>, xid: u32, offset: u64, count: u32) {
+        self.0.write.append_head(out, xid, 20, offset, count);
+        let count_at = out.len() - 12;
+        put(out, count_at, count);
+    }
+
+    /// Appends a COMMIT, record mark first. Count 0 is "to the end of the file".
+    pub fn append_commit(&self, out: &mut Vec<u8>, xid: u32, offset: u64, count: u32) {
+        self.0.commit.append_range(out, xid, offset, count);
     }
 }
 
@@ -152,54 +109,88 @@ pub const fn padding(length: u32) -> u32 {
     length.wrapping_neg() & 3
 }
 
+/// The calls that move the data of one file.
+#[derive(Debug, Clone)]
+struct FileTemplates {
+    read: Template,
+    write: Template,
+    commit: Template,
+}
+
+impl FileTemplates {
+    /// Replaces the file handle in each call by one of the same length; returns the offsets behind it, of READ and of WRITE.
+    fn set_file(&mut self, file: &[u8]) -> Option<[usize; 2]> {
+        self.commit.set_file(file)?;
+        Some([self.read.set_file(file)?, self.write.set_file(file)?])
+    }
+}
+
 /// A call with its record mark; the fields that change from call to call are zero.
 #[derive(Debug, Clone)]
-struct Template(Box<[u8]>);
+struct Template {
+    bytes: Box<[u8]>,
+    /// Offset of the length of the file handle.
+    file_at: usize,
+}
 
 impl Template {
-    fn new(procedure: nfsproc3, credential: &[u8], file: &[u8], tail: &[u8]) -> Self {
-        assert!(file.len() <= NFS3_FHSIZE, "a file handle has at most 64 bytes");
-        let mut bytes = head(procedure, credential);
-        bytes.extend_from_slice(&(file.len() as u32).to_be_bytes());
-        bytes.extend_from_slice(file);
-        bytes.resize(bytes.len() + padding(file.len() as u32) as usize, 0);
-        bytes.extend_from_slice(tail);
+    fn new(mut bytes: Vec<u8>, file_at: usize) -> Self {
         mark(&mut bytes);
-        Self(bytes.into_boxed_slice())
+        Self { bytes: bytes.into_boxed_slice(), file_at }
     }
 
-    /// Replaces the file handle by one of the same length, before a tail of `tail` bytes; `false` if the lengths differ.
-    fn set_file(&mut self, credential: &[u8], file: &[u8], tail: usize) -> bool {
-        let at = RECORD_MARK_BYTES + PROCEDURE_AT + 4 + credential.len() + 8;
-        let length = 4 + file.len() + padding(file.len() as u32) as usize;
-        if self.0.len() != at + length + tail || self.0[at..at + 4] != (file.len() as u32).to_be_bytes() {
-            return false;
+    /// Replaces the file handle by one of the same length; returns the offset behind it.
+    fn set_file(&mut self, file: &[u8]) -> Option<usize> {
+        let at = self.file_at + 4;
+        let length = file.len() as u32;
+        if self.bytes[self.file_at..at] != length.to_be_bytes() {
+            return None;
         }
-        self.0[at + 4..at + 4 + file.len()].copy_from_slice(file);
-        true
+        self.bytes[at..at + file.len()].copy_from_slice(file);
+        Some(at + (length + padding(length)) as usize)
     }
 
     /// Returns the offset of the call.
     fn append(&self, out: &mut Vec<u8>, xid: u32) -> usize {
         let start = out.len();
-        out.extend_from_slice(&self.0);
+        out.extend_from_slice(&self.bytes);
         put(out, start + RECORD_MARK_BYTES, xid);
         start
     }
 
-    fn append_range(&self, out: &mut Vec<u8>, xid: u32, offset: u64, count: u32) {
-        self.append(out, xid);
+    /// Appends a call that ends with an offset and a count; returns the offset of the call.
+    fn append_range(&self, out: &mut Vec<u8>, xid: u32, offset: u64, count: u32) -> usize {
+        let start = self.append(out, xid);
         let tail = out.len() - 12;
         let range = &mut out[tail..];
         range[..8].copy_from_slice(&offset.to_be_bytes());
         range[8..12].copy_from_slice(&count.to_be_bytes());
+        start
+    }
+
+    /// Appends a call up to its payload, whose last `tail_bytes` begin with the offset and end with the length; returns the
+    /// offset of the call.
+    fn append_head(&self, out: &mut Vec<u8>, xid: u32, tail_bytes: usize, offset: u64, count: u32) -> usize {
+        let start = self.append(out, xid);
+        let call = &mut out[start..];
+        let (tail, end) = (call.len() - tail_bytes, call.len());
+        let length = (end - RECORD_MARK_BYTES) as u32 + count + padding(count);
+        call[..RECORD_MARK_BYTES].copy_from_slice(&RecordMark { length, last: true }.to_bytes());
+        call[tail..tail + 8].copy_from_slice(&offset.to_be_bytes());
+        put(call, end - 4, count);
+        start
     }
 }
 
 /// A call up to its arguments.
 fn head(procedure: nfsproc3, credential: &[u8]) -> Vec<u8> {
+    head_of([NFS_PROGRAM, NFS_V3, procedure as u32], credential)
+}
+
+/// A call of a program, version and procedure up to its arguments.
+fn head_of([program, version, procedure]: [u32; 3], credential: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; RECORD_MARK_BYTES];
-    for word in [0, 0, RPC_VERSION, NFS_PROGRAM, NFS_V3, procedure as u32] {
+    for word in [0, 0, RPC_VERSION, program, version, procedure] {
         bytes.extend_from_slice(&u32::to_be_bytes(word));
     }
     bytes.extend_from_slice(credential);
@@ -362,10 +353,16 @@ impl<'a> Reply<'a> {
         if length != count {
             return Err(Unparsed::Malformed(Malformed::Count));
         }
-        if payload_at as u64 + u64::from(count) + u64::from(padding(count)) != self.length as u64 {
-            return Err(Unparsed::Malformed(Malformed::Payload));
-        }
+        self.check_payload(payload_at, count)?;
         Ok(ReadResult { status, count, eof, payload_at })
+    }
+
+    /// Checks that the record ends with a payload of `count` bytes.
+    fn check_payload(&self, payload_at: usize, count: u32) -> Result<(), Unparsed> {
+        if payload_at as u64 + u64::from(count) + u64::from(padding(count)) == self.length as u64 {
+            return Ok(());
+        }
+        Err(Unparsed::Malformed(Malformed::Payload))
     }
 
     /// The result of a WRITE at [`Head::result_at`].
@@ -374,14 +371,14 @@ impl<'a> Reply<'a> {
         if status != 0 {
             return Ok(WriteResult { status, count: 0, committed: 0, verifier: [0; 8] });
         }
-        let at = self.after_wcc_data(result_at + 4)?;
+        self.written(self.after_wcc_data(result_at + 4)?)
+    }
+
+    /// The end of a WRITE that succeeded, in any version.
+    fn written(&self, at: usize) -> Result<WriteResult, Unparsed> {
         self.ends_at(at + 16)?;
-        Ok(WriteResult {
-            status,
-            count: self.word(at)?,
-            committed: self.word(at + 4)?,
-            verifier: self.verifier(at + 8)?,
-        })
+        let [count, committed] = self.words(at)?;
+        Ok(WriteResult { status: 0, count, committed, verifier: self.verifier(at + 8)? })
     }
 
     /// The result of a COMMIT at [`Head::result_at`].
@@ -390,18 +387,13 @@ impl<'a> Reply<'a> {
         if status != 0 {
             return Ok(CommitResult { status, verifier: [0; 8] });
         }
-        let at = self.after_wcc_data(result_at + 4)?;
-        self.ends_at(at + 8)?;
-        Ok(CommitResult { status, verifier: self.verifier(at)? })
+        self.committed(self.after_wcc_data(result_at + 4)?)
     }
 
-    /// The status of a GETATTR at [`Head::result_at`]; the attributes of a success are skipped.
-    pub fn getattr(&self, result_at: usize) -> Result<u32, Unparsed> {
-        let status = self.word(result_at)?;
-        if status == 0 {
-            self.ends_at(result_at + 4 + FATTR3_BYTES)?;
-        }
-        Ok(status)
+    /// The end of a COMMIT that succeeded, in any version.
+    fn committed(&self, at: usize) -> Result<CommitResult, Unparsed> {
+        self.ends_at(at + 8)?;
+        Ok(CommitResult { status: 0, verifier: self.verifier(at)? })
     }
 
     /// The received bytes of the record from an offset on.

@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use iocurve_meter::mix;
+use iocurve_meter::{mix, seed_of};
 
 use crate::engines::files::length_bytes;
 use crate::error::EngineError;
@@ -239,7 +239,8 @@ impl Preparation<'_> {
         from: u64,
         explain: &dyn Fn(io::Error) -> EngineError,
     ) -> Result<(), EngineError> {
-        let seed = mix(self.seed ^ hash(&target.identity));
+        // Files must differ; otherwise a store that deduplicates would keep only one of them.
+        let seed = mix(self.seed ^ seed_of(target.identity.as_os_str().as_encoded_bytes()));
         let mut block = vec![0_u64; (BLOCK_BYTES / 8) as usize];
         let mut at = from;
         while at < target.end {
@@ -388,12 +389,6 @@ fn fill(block: &mut [u64], seed: u64, start: u64) -> &[u8] {
     }
     // SAFETY: any eight bytes of a u64 are eight u8, and u8 needs no alignment.
     unsafe { std::slice::from_raw_parts(block.as_ptr().cast(), size_of_val(block)) }
-}
-
-/// FNV-1a. Files must differ; otherwise a store that deduplicates would keep only one of them.
-fn hash(path: &Path) -> u64 {
-    let bytes = path.as_os_str().as_encoded_bytes();
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! The hot path of an `NFSv4.1` client: COMPOUND of SEQUENCE, PUTFH and one operation, from templates.
 
-use super::{CommitResult, Malformed, ReadResult, Reply, Unparsed, WriteResult, flag, padding, put};
+use super::{CommitResult, FileTemplates, Malformed, ReadResult, Reply, Template, Unparsed, WriteResult, flag, put};
 use crate::nfs4::operations::{COMMIT4args, PUTFH4args, READ4args, SEQUENCE4args, WRITE4args, nfs_argop4};
 use crate::nfs4::{
     MINOR_VERSION, NFS_PROGRAM, NFS_V4, NFSPROC4_COMPOUND, compound4_head, nfs_fh4, nfs_opnum4, sessionid4,
     stable_how4, stateid4,
 };
-use crate::record::{RECORD_MARK_BYTES, RecordMark};
-use crate::rpc::RPC_VERSION;
+use crate::record::RECORD_MARK_BYTES;
 use crate::xdr::{Encode, Writer};
 
 /// Bytes before the payload of a successful READ reply with empty verifier and tag, record mark included.
@@ -38,107 +37,70 @@ pub struct SlotSequence {
     pub sequence: u32,
 }
 
-/// READ calls on one file (RFC 8881 §18.22).
+/// READ, WRITE and COMMIT calls on one file (RFC 8881 §18.22, §18.32, §18.3).
 #[derive(Debug, Clone)]
-pub struct ReadTemplate(Template);
+pub struct FileCalls(FileTemplates);
 
-impl ReadTemplate {
-    /// `file` is a file handle, `stateid` the state of its open.
-    pub fn new(calls: &SessionCalls<'_>, file: &[u8], stateid: stateid4) -> Self {
-        Self(Template::on_file(calls, file, &nfs_argop4::READ(READ4args { stateid, offset: 0, count: 0 })))
-    }
-
-    /// Makes the calls go to another file.
-    pub fn set_file(&mut self, calls: &SessionCalls<'_>, file: &[u8], stateid: stateid4) {
-        if !self.0.set_file(file, Some(stateid)) {
-            *self = Self::new(calls, file, stateid);
-        }
-    }
-
-    /// Appends the call, record mark first.
-    pub fn append(&self, out: &mut Vec<u8>, xid: u32, at: SlotSequence, offset: u64, count: u32) {
-        self.0.append_range(out, xid, at, offset, count);
-    }
-}
-
-/// COMMIT calls on one file (RFC 8881 §18.3).
-#[derive(Debug, Clone)]
-pub struct CommitTemplate(Template);
-
-impl CommitTemplate {
-    /// `file` is a file handle.
-    pub fn new(calls: &SessionCalls<'_>, file: &[u8]) -> Self {
-        Self(Template::on_file(calls, file, &nfs_argop4::COMMIT(COMMIT4args { offset: 0, count: 0 })))
-    }
-
-    /// Makes the calls go to another file.
-    pub fn set_file(&mut self, calls: &SessionCalls<'_>, file: &[u8]) {
-        if !self.0.set_file(file, None) {
-            *self = Self::new(calls, file);
-        }
-    }
-
-    /// Appends the call, record mark first. Count 0 is "to the end of the file".
-    pub fn append(&self, out: &mut Vec<u8>, xid: u32, at: SlotSequence, offset: u64, count: u32) {
-        self.0.append_range(out, xid, at, offset, count);
-    }
-}
-
-/// WRITE calls on one file (RFC 8881 §18.32), up to the payload.
-#[derive(Debug, Clone)]
-pub struct WriteTemplate(Template);
-
-impl WriteTemplate {
-    /// As [`ReadTemplate::new`]; `stable` is the stability that the reply must promise.
+impl FileCalls {
+    /// `file` is a file handle, `stateid` the state of its open, and `stable` the stability that the reply to a WRITE must
+    /// promise.
     pub fn new(calls: &SessionCalls<'_>, file: &[u8], stateid: stateid4, stable: stable_how4) -> Self {
-        let write = WRITE4args { stateid, offset: 0, stable, data: &[] };
-        Self(Template::on_file(calls, file, &nfs_argop4::WRITE(write)))
+        let template = |operation| {
+            template(calls, 3, |writer| {
+                nfs_argop4::PUTFH(PUTFH4args { object: nfs_fh4(file) }).encode(writer);
+                nfs_argop4::encode(&operation, writer);
+            })
+        };
+        Self(FileTemplates {
+            read: template(nfs_argop4::READ(READ4args { stateid, offset: 0, count: 0 })),
+            write: template(nfs_argop4::WRITE(WRITE4args { stateid, offset: 0, stable, data: &[] })),
+            commit: template(nfs_argop4::COMMIT(COMMIT4args { offset: 0, count: 0 })),
+        })
     }
 
     /// Makes the calls go to another file.
     pub fn set_file(&mut self, calls: &SessionCalls<'_>, file: &[u8], stateid: stateid4, stable: stable_how4) {
-        if !self.0.set_file(file, Some(stateid)) {
+        let Some(ends) = self.0.set_file(file) else {
             *self = Self::new(calls, file, stateid, stable);
+            return;
+        };
+        for (template, end) in [&mut self.0.read, &mut self.0.write].into_iter().zip(ends) {
+            // Behind the number of the operation.
+            put(&mut template.bytes, end + 4, stateid.seqid);
+            template.bytes[end + 8..end + 20].copy_from_slice(&stateid.other);
         }
     }
 
-    /// Appends the call up to its payload, record mark first. The caller sends `count` bytes of payload after it, then
+    /// Appends a READ, record mark first.
+    pub fn append_read(&self, out: &mut Vec<u8>, xid: u32, at: SlotSequence, offset: u64, count: u32) {
+        let start = self.0.read.append_range(out, xid, offset, count);
+        self.0.read.put_sequence(&mut out[start..], at);
+    }
+
+    /// Appends a WRITE up to its payload, record mark first. The caller sends `count` bytes of payload after it, then
     /// [`padding`] of `count` zeros.
-    pub fn append(&self, out: &mut Vec<u8>, xid: u32, at: SlotSequence, offset: u64, count: u32) {
-        let start = self.0.append(out, xid, at);
-        let call = &mut out[start..];
-        let tail = call.len() - 16;
-        let record = (call.len() - RECORD_MARK_BYTES) as u32 + count + padding(count);
-        call[..RECORD_MARK_BYTES].copy_from_slice(&RecordMark { length: record, last: true }.to_bytes());
-        call[tail..tail + 8].copy_from_slice(&offset.to_be_bytes());
-        put(call, tail + 12, count);
+    ///
+    /// [`padding`]: super::padding
+    pub fn append_write(&self, out: &mut Vec<u8>, xid: u32, at: SlotSequence, offset: u64, count: u32) {
+        let start = self.0.write.append_head(out, xid, 16, offset, count);
+        self.0.write.put_sequence(&mut out[start..], at);
+    }
+
+    /// Appends a COMMIT, record mark first. Count 0 is "to the end of the file".
+    pub fn append_commit(&self, out: &mut Vec<u8>, xid: u32, at: SlotSequence, offset: u64, count: u32) {
+        let start = self.0.commit.append_range(out, xid, offset, count);
+        self.0.commit.put_sequence(&mut out[start..], at);
     }
 }
 
-/// Calls of SEQUENCE alone, which renew the lease.
-#[derive(Debug, Clone)]
-pub struct SequenceTemplate(Template);
-
-impl SequenceTemplate {
-    /// For calls of a session.
-    pub fn new(calls: &SessionCalls<'_>) -> Self {
-        Self(Template::new(calls, 1, |_| {}))
-    }
-
-    /// Appends the call, record mark first.
-    pub fn append(&self, out: &mut Vec<u8>, xid: u32, at: SlotSequence) {
-        self.0.append(out, xid, at);
-    }
-}
-
-/// Calls of any operations, which the codec encodes.
+/// Calls of any operations, which the codec encodes. Without one a call renews the lease.
 #[derive(Debug, Clone)]
 pub struct CompoundTemplate(Template);
 
 impl CompoundTemplate {
     /// For calls of a session.
     pub fn new(calls: &SessionCalls<'_>) -> Self {
-        Self(Template::new(calls, 1, |_| {}))
+        Self(template(calls, 1, |_| {}))
     }
 
     /// Appends SEQUENCE and the operations, record mark first; `keeps_reply` asks the server to keep the reply for a
@@ -151,10 +113,12 @@ impl CompoundTemplate {
         keeps_reply: bool,
         operations: &[nfs_argop4<'_>],
     ) {
-        let start = self.0.append(out, xid, at);
+        let start = self.0.append(out, xid);
+        self.0.put_sequence(&mut out[start..], at);
+        let sequence_at = start + self.0.file_at - FILE_AFTER_SEQUENCE;
         // The count of operations is the word before SEQUENCE's number and session.
-        put(out, start + self.0.sequence_at - 24, 1 + operations.len() as u32);
-        put(out, start + self.0.sequence_at + 12, u32::from(keeps_reply));
+        put(out, sequence_at - 24, 1 + operations.len() as u32);
+        put(out, sequence_at + 12, u32::from(keeps_reply));
         let mut writer = Writer::new(out);
         for operation in operations {
             operation.encode(&mut writer);
@@ -163,81 +127,33 @@ impl CompoundTemplate {
     }
 }
 
-/// A call with its record mark; the fields that change from call to call are zero.
-#[derive(Debug, Clone)]
-struct Template {
-    bytes: Box<[u8]>,
-    /// Offset of SEQUENCE's sequence id; the slot follows it, then the highest slot and whether the reply is kept.
-    sequence_at: usize,
-}
-
-/// From SEQUENCE's sequence id to the file handle of PUTFH.
+/// From SEQUENCE's sequence id, which the slot follows, then the highest slot and whether the reply is kept, to the file handle
+/// of PUTFH.
 const FILE_AFTER_SEQUENCE: usize = 16 + 4;
 
+/// A call of SEQUENCE and what `rest` writes, `count` operations in all.
+fn template(calls: &SessionCalls<'_>, count: u32, rest: impl FnOnce(&mut Writer<'_>)) -> Template {
+    let mut bytes = super::head_of([NFS_PROGRAM, NFS_V4, NFSPROC4_COMPOUND], calls.credential);
+    let mut writer = Writer::new(&mut bytes);
+    compound4_head { tag: &[], minorversion: MINOR_VERSION, count }.encode(&mut writer);
+    let sequence_at = writer.position() + 20;
+    nfs_argop4::SEQUENCE(SEQUENCE4args {
+        sa_sessionid: calls.session,
+        sa_sequenceid: 0,
+        sa_slotid: 0,
+        sa_highest_slotid: calls.highest_slot,
+        sa_cachethis: false,
+    })
+    .encode(&mut writer);
+    rest(&mut writer);
+    Template::new(bytes, sequence_at + FILE_AFTER_SEQUENCE)
+}
+
 impl Template {
-    fn on_file(calls: &SessionCalls<'_>, file: &[u8], operation: &nfs_argop4<'_>) -> Self {
-        Self::new(calls, 3, |writer| {
-            nfs_argop4::PUTFH(PUTFH4args { object: nfs_fh4(file) }).encode(writer);
-            operation.encode(writer);
-        })
-    }
-
-    fn new(calls: &SessionCalls<'_>, count: u32, rest: impl FnOnce(&mut Writer<'_>)) -> Self {
-        let mut bytes = vec![0; RECORD_MARK_BYTES];
-        let mut writer = Writer::new(&mut bytes);
-        for word in [0, 0, RPC_VERSION, NFS_PROGRAM, NFS_V4, NFSPROC4_COMPOUND] {
-            writer.u32(word);
-        }
-        writer.bytes(calls.credential);
-        writer.bytes(&[0; 8]);
-        compound4_head { tag: &[], minorversion: MINOR_VERSION, count }.encode(&mut writer);
-        let sequence_at = writer.position() + 20;
-        nfs_argop4::SEQUENCE(SEQUENCE4args {
-            sa_sessionid: calls.session,
-            sa_sequenceid: 0,
-            sa_slotid: 0,
-            sa_highest_slotid: calls.highest_slot,
-            sa_cachethis: false,
-        })
-        .encode(&mut writer);
-        rest(&mut writer);
-        let length = (bytes.len() - RECORD_MARK_BYTES) as u32;
-        bytes[..RECORD_MARK_BYTES].copy_from_slice(&RecordMark { length, last: true }.to_bytes());
-        Self { bytes: bytes.into_boxed_slice(), sequence_at }
-    }
-
-    /// Replaces the file handle by one of the same length, and the state of the open; `false` if the lengths differ.
-    fn set_file(&mut self, file: &[u8], stateid: Option<stateid4>) -> bool {
-        let at = self.sequence_at + FILE_AFTER_SEQUENCE;
-        let state_at = at + 4 + file.len() + padding(file.len() as u32) as usize + 4;
-        if self.bytes.len() < state_at + 12 || self.bytes[at..at + 4] != (file.len() as u32).to_be_bytes() {
-            return false;
-        }
-        self.bytes[at + 4..at + 4 + file.len()].copy_from_slice(file);
-        if let Some(stateid4 { seqid, other }) = stateid {
-            put(&mut self.bytes, state_at, seqid);
-            self.bytes[state_at + 4..state_at + 16].copy_from_slice(&other);
-        }
-        true
-    }
-
-    /// Returns the offset of the call.
-    fn append(&self, out: &mut Vec<u8>, xid: u32, at: SlotSequence) -> usize {
-        let start = out.len();
-        out.extend_from_slice(&self.bytes);
-        let call = &mut out[start..];
-        put(call, RECORD_MARK_BYTES, xid);
-        put(call, self.sequence_at, at.sequence);
-        put(call, self.sequence_at + 4, at.slot);
-        start
-    }
-
-    fn append_range(&self, out: &mut Vec<u8>, xid: u32, at: SlotSequence, offset: u64, count: u32) {
-        self.append(out, xid, at);
-        let tail = out.len() - 12;
-        let range = &mut out[tail..];
-        range[..8].copy_from_slice(&offset.to_be_bytes());
-        range[8..12].copy_from_slice(&count.to_be_bytes());
+    fn put_sequence(&self, call: &mut [u8], at: SlotSequence) {
+        let sequence_at = self.file_at - FILE_AFTER_SEQUENCE;
+        put(call, sequence_at, at.sequence);
+        put(call, sequence_at + 4, at.slot);
     }
 }
 
@@ -319,9 +235,7 @@ impl Reply<'_> {
         let [eof, count] = self.words(at + 4)?;
         let eof = flag(eof)?;
         let payload_at = at + 12;
-        if payload_at as u64 + u64::from(count) + u64::from(padding(count)) != self.length as u64 {
-            return Err(Unparsed::Malformed(Malformed::Payload));
-        }
+        self.check_payload(payload_at, count)?;
         Ok(ReadResult { status, count, eof, payload_at })
     }
 
@@ -332,13 +246,7 @@ impl Reply<'_> {
             return Ok(WriteResult { status, count: 0, committed: 0, verifier: [0; 8] });
         }
         expect(self.word(at - 4)?, nfs_opnum4::OP_WRITE)?;
-        self.ends_at(at + 20)?;
-        Ok(WriteResult {
-            status,
-            count: self.word(at + 4)?,
-            committed: self.word(at + 8)?,
-            verifier: self.verifier(at + 12)?,
-        })
+        self.written(at + 4)
     }
 
     /// The result of a COMMIT at [`Compound::Sequenced`].
@@ -348,8 +256,7 @@ impl Reply<'_> {
             return Ok(CommitResult { status, verifier: [0; 8] });
         }
         expect(self.word(at - 4)?, nfs_opnum4::OP_COMMIT)?;
-        self.ends_at(at + 12)?;
-        Ok(CommitResult { status, verifier: self.verifier(at + 4)? })
+        self.committed(at + 4)
     }
 }
 

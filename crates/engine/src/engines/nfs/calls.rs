@@ -60,10 +60,11 @@ impl CallLimits {
         Self { read: smaller(self.read, mount.rsize), write: smaller(self.write, mount.wsize) }
     }
 
-    /// Calls that a table needs for `depth` operations of at most `bytes` each, and one that renews the lease.
+    /// Calls that a table needs for `depth` operations of at most `bytes` each, one that renews the lease, and one that makes a
+    /// new session.
     pub(super) fn calls(self, depth: u32, bytes: usize) -> u64 {
         let parts = (bytes as u64).div_ceil(u64::from(self.read.min(self.write))).max(1);
-        (u64::from(depth.max(1)) * parts + 1).next_power_of_two()
+        (u64::from(depth.max(1)) * parts + 2).next_power_of_two()
     }
 }
 

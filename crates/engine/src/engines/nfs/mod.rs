@@ -1,9 +1,10 @@
 //! A user-space NFS client: many calls in flight on each of `nconnect` TCP connections.
 //!
 //! A version of NFS is a `protocol` (`nfs3`, `nfs4`): its `calls` mount the `export` over a `transport`, `files` prepares files there,
-//! and [`NfsEngine`] carries the load (`load`).
+//! and [`NfsEngine`] carries the load (`load`). Calls that follow from each other are a `conversation`, which both make.
 
 mod calls;
+mod conversation;
 mod export;
 mod files;
 mod load;

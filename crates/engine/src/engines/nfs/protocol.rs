@@ -3,16 +3,15 @@
 //! The engine is compiled once for each version, so that this layer costs no call through a pointer.
 
 use std::fmt::Debug;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use iocurve_meter::Nanos;
 use iocurve_wire::client_fast::{CommitResult, ReadResult, Reply, Unparsed, WriteResult};
 use iocurve_wire::nfs3::stable_how;
 
+use super::conversation::Conversation;
 use super::names::{Named, NamedCall, Procedure};
+use super::transport::patience::GRACE_NS_MAX;
 use super::transport::socket::{Route, Socket};
-use crate::error::EngineError;
 use crate::plan::{Durability, NfsMount};
 
 /// Kind of a call.
@@ -28,6 +27,8 @@ pub(super) enum CallKind {
     Renewal,
     /// A call on a name.
     Named,
+    /// A call that makes a new session; without a slot.
+    Session,
 }
 
 /// A version of NFS, with the files of one load.
@@ -76,9 +77,6 @@ pub(super) trait Protocol: Debug + Sized + Send + 'static {
         out: &mut Vec<u8>,
     );
 
-    /// As [`Self::pass`], for a call on a name.
-    fn pass_named(&self, reply: &Reply<'_>, result_at: usize, sequence: Self::Sequence) -> Result<Passed, Unparsed>;
-
     /// Parses the results of a call on a name: a value or a status.
     fn named(procedure: Procedure, results: &[u8]) -> Result<Result<Found<Self>, u32>, Unparsed>;
 
@@ -94,8 +92,15 @@ pub(super) trait Protocol: Debug + Sized + Send + 'static {
     /// Returns it; `executed` if the server has counted the call.
     fn release(&mut self, sequence: Self::Sequence, executed: bool);
 
-    /// Finds the result of the operation itself in a reply that the RPC layer accepted, to the call with this sequence.
-    fn pass(&self, reply: &Reply<'_>, result_at: usize, sequence: Self::Sequence) -> Result<Passed, Unparsed>;
+    /// Finds the result of the operation itself in a reply that the RPC layer accepted, to the call with this sequence; to a call
+    /// on a name, the results of all its operations.
+    fn pass(
+        &self,
+        reply: &Reply<'_>,
+        result_at: usize,
+        sequence: Self::Sequence,
+        is_named: bool,
+    ) -> Result<Passed, Unparsed>;
 
     /// Parses the result of a READ.
     fn read(reply: &Reply<'_>, at: usize) -> Result<ReadResult, Unparsed>;
@@ -118,14 +123,11 @@ pub(super) trait Protocol: Debug + Sized + Send + 'static {
     /// Time without a call after which the server must be told that this client is alive.
     fn renewal_ns(&self) -> Nanos;
 
-    /// Gives the session up, and returns what makes another: it waits for the server, so it runs on a separate thread
-    /// until `cancel` is set. Calls wait meanwhile. `None` without sessions.
-    fn recovery(
-        &mut self,
-        mount: &NfsMount,
-        route: Route,
-        server: &str,
-    ) -> Option<impl FnOnce(&Arc<AtomicBool>) -> Result<Recovered<Self>, EngineError> + Send + 'static>;
+    /// Gives the session up, and returns the calls that make another. Calls of the load wait meanwhile. `None` without
+    /// sessions.
+    fn recovery(&mut self, _mount: &NfsMount, _server: &str) -> Option<Conversation<'static, Self>> {
+        None
+    }
 
     /// Gives back at the end what the server keeps for this client, by a connection on which no call is in flight.
     fn leave(&mut self, socket: Socket, route: Route, server: &str);
@@ -133,13 +135,6 @@ pub(super) trait Protocol: Debug + Sized + Send + 'static {
 
 /// Result of a call on a name.
 pub(super) type Found<P> = Named<<P as Protocol>::Handle, <P as Protocol>::State>;
-
-/// A protocol that can go on, with new connections.
-#[derive(Debug)]
-pub(super) struct Recovered<P> {
-    pub protocol: P,
-    pub sockets: Vec<Socket>,
-}
 
 /// Use of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,6 +179,17 @@ pub(super) enum Judgement {
     Now,
     /// The call is repeated once the session, or the state of the file, is restored.
     Recover,
+}
+
+impl Judgement {
+    /// Time for which a call is repeated after pauses.
+    pub(super) fn patience_ns(self, timeout_ns: Nanos) -> Option<Nanos> {
+        match self {
+            Self::Later => Some(timeout_ns),
+            Self::AfterGrace => Some(timeout_ns.max(GRACE_NS_MAX)),
+            _ => None,
+        }
+    }
 }
 
 /// The stability that WRITEs ask for, in any version.

@@ -67,7 +67,12 @@ fn errno_of_nfs3(status: u32) -> i32 {
 
 /// An error about `path`, with advice.
 pub(super) fn refused<P: Protocol>(action: &'static str, path: &str, status: u32) -> EngineError {
-    EngineError::Nfs { action, path: path.to_owned(), status: P::status_name(status), hint: hint(status).to_owned() }
+    error(action, path, status, P::status_name(status))
+}
+
+/// As [`refused`], for a status that has this name in its version.
+pub(super) fn error(action: &'static str, path: &str, status: u32, name: &'static str) -> EngineError {
+    EngineError::Nfs { action, path: path.to_owned(), status: name, hint: hint(status).to_owned() }
 }
 
 fn hint(status: u32) -> &'static str {

@@ -1,7 +1,7 @@
 //! Chooses the operations of a file that are hit: each kind has a separate sequence, from the seed and the name of the file.
 
 use super::faults::{FaultKind, FaultRate, Faults};
-use iocurve_meter::Rng;
+use iocurve_meter::{Rng, seed_of};
 
 /// The chances of one file.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ struct Chance {
 impl Chances {
     pub(super) fn new(faults: &Faults, file: &str) -> Self {
         let chance = |rate: &FaultRate| {
-            let random = Rng::new(faults.seed ^ hash(file.as_bytes()) ^ hash(&[rate.kind as u8]));
+            let random = Rng::new(faults.seed ^ seed_of(file.as_bytes()) ^ seed_of(&[rate.kind as u8]));
             let mut chance = Chance { kind: rate.kind, rate: rate.rate, random, misses: 0 };
             chance.misses = chance.draw_misses();
             chance
@@ -60,11 +60,6 @@ impl Chance {
     fn draw_misses(&mut self) -> u64 {
         (self.random.unit_above_zero().ln() / (-self.rate).ln_1p()) as u64
     }
-}
-
-/// FNV-1a with 64 bits: the same in every release.
-fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]

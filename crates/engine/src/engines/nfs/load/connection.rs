@@ -182,22 +182,6 @@ impl Connection {
         self.backoff_ns = (self.backoff_ns * 2).clamp(BACKOFF_NS_MIN, BACKOFF_NS_MAX);
     }
 
-    /// Closes the socket; the connection stays down until it is given another.
-    pub(super) fn suspend(&mut self) {
-        self.incoming.reset();
-        self.outgoing.clear();
-        self.wants_to_send = false;
-        self.status = Status::Down { retry_at: Nanos::MAX };
-    }
-
-    /// Takes a connected socket.
-    pub(super) fn adopt(&mut self, socket: Socket, epoll: &Epoll, now: Nanos) -> io::Result<()> {
-        epoll.add(&socket, self.number as u64, libc::EPOLLIN)?;
-        self.status = Status::Up(socket);
-        (self.backoff_ns, self.waiting_since, self.unanswered_since, self.up_since) = (0, now, now, now);
-        Ok(())
-    }
-
     /// Gives the socket away, if there is a connection.
     pub(super) fn take_socket(&mut self) -> Option<Socket> {
         match std::mem::replace(&mut self.status, Status::Down { retry_at: Nanos::MAX }) {

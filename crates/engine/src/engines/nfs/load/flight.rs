@@ -12,9 +12,11 @@ use crate::engines::request::{Completion, Request};
 use crate::plan::{NfsMount, OperationKind};
 
 use super::super::calls::CallLimits;
+use super::super::conversation::Results;
 use super::super::names::{NamedCall, Procedure};
 use super::super::protocol::{Arguments, CallKind, Found, Judgement, Protocol, stability};
 use super::super::status::errno;
+use super::super::transport::rpc::set_xid;
 use super::commits::Commits;
 use super::outgoing::Outgoing;
 use super::recovery::Recovery;
@@ -51,6 +53,9 @@ pub(in crate::engines::nfs) struct Flight<P: Protocol> {
     pub payload_discarded: bool,
     /// Replies to calls on names, in the order of arrival.
     pub answered: VecDeque<Answered<P>>,
+    /// The call that makes a new session, and the reply to it.
+    session_call: Vec<u8>,
+    pub session_reply: Option<Result<Results, Verdict>>,
 }
 
 /// The reply to a call on a name.
@@ -86,6 +91,8 @@ impl<P: Protocol> Flight<P> {
             inspected: NO_SLOT,
             payload_discarded: false,
             answered: VecDeque::new(),
+            session_call: Vec::new(),
+            session_reply: None,
         }
     }
 
@@ -170,6 +177,12 @@ impl<P: Protocol> Flight<P> {
         (!self.calls.is_full()).then(|| self.calls.open(renewal))
     }
 
+    /// Opens a call that makes a new session.
+    pub(in crate::engines::nfs) fn open_session(&mut self, record: Vec<u8>) -> u32 {
+        self.session_call = record;
+        self.calls.open(Part::without_data(CallKind::Session, NO_SLOT, 0))
+    }
+
     /// Takes what the call needs to be sent; a call that does not get it waits, and this returns `false`.
     pub(in crate::engines::nfs) fn acquire(&mut self, index: u32, clock: &Clock) -> bool {
         let Some(sequence) = self.protocol.acquire() else {
@@ -215,6 +228,11 @@ impl<P: Protocol> Flight<P> {
             CallKind::Write => self.protocol.append_write(arguments, heads),
             CallKind::Commit => self.protocol.append_commit(arguments, heads),
             CallKind::Renewal => self.protocol.append_renewal(xid, sequence, heads),
+            CallKind::Session => {
+                let start = heads.len();
+                heads.extend_from_slice(&self.session_call);
+                set_xid(&mut heads[start..], xid);
+            }
             CallKind::Named => {
                 let named = self.calls.named(index);
                 let writes = named.procedure == Procedure::WriteWhole;
@@ -351,6 +369,14 @@ impl<P: Protocol> Flight<P> {
         self.calls.close(index);
         let (slot, was_repeated) = (self.calls[index].part.slot, self.calls.was_repeated(index));
         self.answered.push_back(Answered { slot, result, was_repeated });
+    }
+
+    /// Handles the reply to a call that makes a new session, which needs no slot of one.
+    pub(in crate::engines::nfs) fn session_done(&mut self, index: u32, reply: Result<&[u8], Verdict>) {
+        self.calls.take_off(index);
+        self.calls.close(index);
+        let was_repeated = self.calls.was_repeated(index);
+        self.session_reply = Some(reply.map(|results| Results { bytes: results.to_vec(), was_repeated }));
     }
 
     /// Handles the reply to a renewal.

@@ -299,10 +299,11 @@ fn answer<P: Protocol>(
         return Err(Unparsed::Malformed(Malformed::UnknownXid));
     };
     let passed = match head.verdict {
-        Verdict::Success if kind == CallKind::Named => {
-            flight.protocol.pass_named(reply, head.result_at, flight.calls[call].sequence)?
+        Verdict::Success if kind == CallKind::Session => Passed::At(head.result_at),
+        Verdict::Success => {
+            let sequence = flight.calls[call].sequence;
+            flight.protocol.pass(reply, head.result_at, sequence, kind == CallKind::Named)?
         }
-        Verdict::Success => flight.protocol.pass(reply, head.result_at, flight.calls[call].sequence)?,
         _ => Passed::At(0),
     };
     if let (CallKind::Read, Verdict::Success, Passed::At(at)) = (kind, head.verdict, passed) {
@@ -314,7 +315,8 @@ fn answer<P: Protocol>(
             return Ok(Answer::Payload { call, result });
         }
     }
-    let length_max = if kind == CallKind::Named { NAMED_REPLY_BYTES_MAX } else { PLAIN_REPLY_BYTES_MAX };
+    let is_long = matches!(kind, CallKind::Named | CallKind::Session);
+    let length_max = if is_long { NAMED_REPLY_BYTES_MAX } else { PLAIN_REPLY_BYTES_MAX };
     if length > length_max {
         return Err(Unparsed::Malformed(Malformed::TooLong));
     }
@@ -326,6 +328,7 @@ fn answer<P: Protocol>(
         (Verdict::Success, Passed::Alone) if kind == CallKind::Renewal => flight.renewed(call, done),
         (Verdict::Success, Passed::Alone) => return Err(Unparsed::Malformed(Malformed::OperationMissing)),
         (Verdict::Success, Passed::Refused(status)) => flight.not_executed(call, status, done),
+        (verdict, _) if kind == CallKind::Session => flight.session_done(call, Err(verdict)),
         (verdict, _) => flight.rejected(call, verdict, done),
     }
     Ok(Answer::Done)
@@ -352,6 +355,7 @@ fn executed<P: Protocol>(
         CallKind::Commit => flight.commit_done(call, P::commit(reply, at)?, done),
         CallKind::Named => flight.named_done(call, reply.results(at), done)?,
         CallKind::Renewal => flight.renewed(call, done),
+        CallKind::Session => flight.session_done(call, Ok(reply.results(at))),
     }
     Ok(())
 }

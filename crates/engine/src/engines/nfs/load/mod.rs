@@ -15,8 +15,6 @@ mod table;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, TryRecvError};
-use std::thread;
 
 use iocurve_epoll::Epoll;
 use iocurve_meter::{Clock, Nanos};
@@ -33,8 +31,9 @@ use self::connection::Connection;
 use self::flight::{CALLS_MAX, Flight};
 use self::incoming::Lost;
 use super::calls::{CallLimits, Mountable};
+use super::conversation::{Conversation, Question, Turn};
 use super::export::Export;
-use super::protocol::{Protocol, Recovered, SlotCounts};
+use super::protocol::{Protocol, SlotCounts};
 use super::status::refused;
 use super::transport::patience::{JUKEBOX_DELAY_NS, silence_ns_max};
 use super::transport::rpc::seconds;
@@ -51,7 +50,7 @@ const RECEIVE_WAIT_ROOM_NS: Nanos = RECEIVE_WAIT_NS + 10_000_000;
 const SILENCE_NS: Nanos = 2_000_000_000;
 /// A load without an answer and without a connection for this time is a stall.
 const ABSENCE_NS: Nanos = 500_000_000;
-/// Longest time between two checks for a new session.
+/// Longest time between two steps towards a new session.
 const RECOVERY_CHECK_NS: Nanos = 5_000_000;
 /// Most invalid replies in one run.
 const GARBAGE_MAX: u32 = 5;
@@ -79,10 +78,8 @@ pub struct NfsEngine<P: Protocol> {
     postponed: VecDeque<(Nanos, u32)>,
     reconnects: u64,
     garbage: u32,
-    /// The new session that is being made, if the former one was lost.
-    recovering: Option<Receiver<Result<Recovered<P>, EngineError>>>,
-    /// Ends the thread that makes it.
-    cancel: Arc<AtomicBool>,
+    /// Makes a new session, if the former one was lost.
+    recovering: Option<Conversation<'static, P>>,
     recoveries: u64,
     /// Time since which no call was in flight.
     quiet_since: Nanos,
@@ -153,7 +150,6 @@ impl<P: Mountable> NfsEngine<P> {
             reconnects: 0,
             garbage: 0,
             recovering: None,
-            cancel: Arc::default(),
             recoveries: 0,
             quiet_since: 0,
             last_error: None,
@@ -220,7 +216,7 @@ impl<P: Protocol> NfsEngine<P> {
             let (server, path, why) = (&self.server, &self.paths[file as usize], Malformed::LessStable);
             return Err(EngineError::Target(format!("{path}: invalid reply from server {server}: {why}")));
         }
-        if self.flight.recovery.state_lost.is_some() && self.recovering.is_none() {
+        if self.flight.recovery.state_lost.is_some() {
             self.recover(now)?;
         }
         self.reissue(now);
@@ -293,7 +289,6 @@ impl<P: Protocol> NfsEngine<P> {
     #[cold]
     fn maintain(&mut self, now: Nanos) -> Result<(), EngineError> {
         self.alarm = now + MAINTENANCE_NS;
-        self.poll_recovery(now)?;
         self.renew(now);
         while let Some(&(due, call)) = self.postponed.front() {
             if due > now {
@@ -344,48 +339,41 @@ impl<P: Protocol> NfsEngine<P> {
         }
     }
 
-    /// Makes a new session on a separate thread, so that the loop goes on; calls wait meanwhile.
+    /// Goes on to make a new session, by calls between those of the load, which wait meanwhile.
     #[cold]
     fn recover(&mut self, now: Nanos) -> Result<(), EngineError> {
-        self.flight.suspend();
-        let Some(recovery) = self.flight.protocol.recovery(&self.mount, self.route.clone(), &self.server) else {
+        if self.recovering.is_none() {
+            self.flight.suspend();
+            self.recovering = self.flight.protocol.recovery(&self.mount, &self.server);
+            // Replies to calls of the former session may still come on these.
+            self.connections.iter_mut().for_each(|connection| connection.lose(now));
+            self.alarm = now;
+        }
+        let Some(recovering) = &mut self.recovering else {
             self.flight.recovery.state_lost = None;
             return Ok(());
         };
-        self.connections.iter_mut().for_each(Connection::suspend);
-        let (sender, receiver) = mpsc::channel();
-        let cancel = Arc::clone(&self.cancel);
-        // If the loop no longer waits for the session, the session's lease ends it.
-        let run = move || drop(sender.send(recovery(&cancel)));
-        thread::Builder::new()
-            .name("nfs recovery".to_owned())
-            .spawn(run)
-            .map_err(|source| EngineError::System { action: "start a thread", source })?;
-        self.recovering = Some(receiver);
-        self.alarm = now;
-        Ok(())
-    }
-
-    fn poll_recovery(&mut self, now: Nanos) -> Result<(), EngineError> {
-        let Some(recovering) = &self.recovering else { return Ok(()) };
-        let recovered = match recovering.try_recv() {
-            Ok(recovered) => recovered?,
-            Err(TryRecvError::Empty) => {
-                self.alarm = now + RECOVERY_CHECK_NS;
-                return Ok(());
-            }
-            Err(TryRecvError::Disconnected) => panic!("the thread that makes a new session has panicked"),
-        };
-        self.recovering = None;
-        self.recoveries += 1;
-        self.reconnects += recovered.sockets.len() as u64;
-        self.flight.resume(recovered.protocol);
-        for (connection, socket) in self.connections.iter_mut().zip(recovered.sockets) {
-            connection
-                .adopt(socket, &self.epoll, now)
-                .map_err(|source| EngineError::System { action: "watch a socket", source })?;
+        if let Some(reply) = self.flight.session_reply.take() {
+            recovering.answer(reply.map_err(|verdict| {
+                EngineError::Connection(format!(
+                    "NFS server {} rejects the calls of a session: {verdict:?}",
+                    self.server
+                ))
+            }));
         }
-        self.reissue(now);
+        match recovering.proceed(now, false) {
+            Turn::Asks(Question { record, connection }) => {
+                let call = self.flight.open_session(record);
+                self.flight.calls.assign(call, connection);
+                self.connections[connection].queue(call, &self.flight);
+            }
+            Turn::Waits(_) => self.alarm = self.alarm.min(now + RECOVERY_CHECK_NS),
+            Turn::Ends(recovered) => {
+                self.recovering = None;
+                self.recoveries += 1;
+                self.flight.resume(recovered?);
+            }
+        }
         Ok(())
     }
 
@@ -451,7 +439,6 @@ impl<P: Protocol> NfsEngine<P> {
 /// Gives back what the server keeps for this client.
 impl<P: Protocol> Drop for NfsEngine<P> {
     fn drop(&mut self) {
-        self.cancel.store(true, Ordering::Relaxed);
         if self.flight.calls.is_empty()
             && let Some(socket) = self.connections.iter_mut().find_map(Connection::take_socket)
         {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use iocurve_meter::Nanos;
 
 use super::super::protocol::{Judgement, Protocol};
-use super::super::transport::patience::{GRACE_NS_MAX, JUKEBOX_DELAY_NS};
+use super::super::transport::patience::JUKEBOX_DELAY_NS;
 
 /// Most repetitions of a call for which the server's state had to be restored.
 const RECOVERIES_MAX: u16 = 16;
@@ -26,7 +26,7 @@ pub(super) struct SlotWaits {
 /// Calls that are to be sent, by their index.
 #[derive(Debug)]
 pub(super) struct Recovery {
-    jukebox_retries_max: u16,
+    timeout_ns: Nanos,
     /// Calls that wait for a slot of the session, and since when.
     waiting: VecDeque<(Nanos, u32)>,
     pub slot_waits: SlotWaits,
@@ -41,7 +41,7 @@ pub(super) struct Recovery {
 impl Recovery {
     pub(super) fn new(timeout_ns: Nanos) -> Self {
         Self {
-            jukebox_retries_max: (timeout_ns / JUKEBOX_DELAY_NS).clamp(1, u64::from(u16::MAX)) as u16,
+            timeout_ns,
             waiting: VecDeque::new(),
             slot_waits: SlotWaits::default(),
             state_lost: None,
@@ -52,11 +52,10 @@ impl Recovery {
 
     /// Most repetitions of a call that was judged so.
     pub(super) fn retries_max(&self, judgement: Judgement) -> u16 {
-        match judgement {
-            Judgement::Failed => 0,
-            Judgement::Later => self.jukebox_retries_max,
-            Judgement::AfterGrace => self.jukebox_retries_max.max((GRACE_NS_MAX / JUKEBOX_DELAY_NS) as u16),
-            Judgement::Now | Judgement::Recover => RECOVERIES_MAX,
+        match judgement.patience_ns(self.timeout_ns) {
+            Some(patience_ns) => (patience_ns / JUKEBOX_DELAY_NS).clamp(1, u64::from(u16::MAX)) as u16,
+            None if judgement == Judgement::Failed => 0,
+            None => RECOVERIES_MAX,
         }
     }
 

@@ -105,9 +105,9 @@ impl<P: Protocol> CallTable<P> {
         self.free.len() == self.calls.len()
     }
 
-    /// Returns `true` if no call can be opened.
+    /// Returns `true` if no call can be opened but the one that makes a new session.
     pub(super) fn is_full(&self) -> bool {
-        self.free.is_empty()
+        self.free.len() <= 1
     }
 
     pub(in crate::engines::nfs) fn load(&self, connection: usize) -> ConnectionLoad {
@@ -142,7 +142,7 @@ impl<P: Protocol> CallTable<P> {
     }
 
     pub(super) fn was_repeated(&self, index: u32) -> bool {
-        self.repeated[index as usize]
+        self.repeated.get(index as usize).is_some_and(|repeated| *repeated)
     }
 
     /// Notes that a call may reach the server a second time.

@@ -1,18 +1,18 @@
 //! The calls of `NFSv3` outside a load.
 
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
 
 use iocurve_wire::client_fast::Unparsed;
 use iocurve_wire::nfs3::{FSINFO3args, FSINFO3res, NFS_PROGRAM, NFS_V3, nfs_fh3, nfsproc3};
 use iocurve_wire::xdr::Encode;
 
-use super::super::calls::{Answer, CallLimits, Calls, granted};
+use super::super::calls::{Answer, CallLimits, Calls, Mountable, granted};
+use super::super::conversation::{Conversation, Line};
 use super::super::names::{NamedCall, Procedure};
 use super::super::protocol::{Found, Protocol};
 use super::super::status::refused;
 use super::super::transport::mounter::{self, Mounter};
-use super::super::transport::rpc::Rpc;
+use super::super::transport::rpc::{Rpc, encode, invalid_reply};
 use super::super::transport::socket::Socket;
 use super::{Nfs3, names};
 use crate::error::EngineError;
@@ -20,6 +20,10 @@ use crate::plan::NfsMount;
 
 /// Most bytes of one call, whatever the server's limit.
 const CALL_BYTES_MAX: u32 = 16 << 20;
+
+impl Mountable for Nfs3 {
+    type Calls<'a> = Nfs3Calls<'a>;
+}
 
 /// A mounted export.
 pub(in super::super) struct Nfs3Calls<'a> {
@@ -84,20 +88,26 @@ impl<'a> Calls<'a, Nfs3> for Nfs3Calls<'a> {
 }
 
 /// Makes a call, and repeats it while the server asks for patience.
-fn patiently<T>(
+fn patiently<T: Send>(
     rpc: &mut Rpc<'_>,
     procedure: nfsproc3,
     arguments: &dyn Encode,
-    mut parse: impl FnMut(&[u8]) -> Result<Result<T, u32>, Unparsed>,
+    mut parse: impl FnMut(&[u8]) -> Result<Result<T, u32>, Unparsed> + Send,
 ) -> Answer<T> {
-    let started = Instant::now();
-    loop {
-        let parsed = parse(rpc.transact(NFS_PROGRAM, NFS_V3, procedure as u32, arguments)?);
-        match parsed.map_err(|error| rpc.invalid(&error))? {
-            Err(status) if rpc.waits_to_repeat(Nfs3::judge(status), started) => {}
-            answer => return Ok(answer),
+    let (line, server, timeout_ns) = (Line::default(), rpc.server.clone(), rpc.timeout_ns);
+    let record = encode(&rpc.credential, (NFS_PROGRAM, NFS_V3, procedure as u32), arguments);
+    let calls = Conversation::new(line.clone(), async move {
+        let started = line.now();
+        loop {
+            let results = line.ask(0, record.clone()).await?.bytes;
+            let parsed = parse(&results).map_err(|error| invalid_reply(&server, Nfs3::NAME, &error))?;
+            let patience_ns = parsed.as_ref().err().and_then(|status| Nfs3::judge(*status).patience_ns(timeout_ns));
+            if !line.waits_to_repeat(started, patience_ns).await {
+                return Ok(parsed);
+            }
         }
-    }
+    });
+    rpc.wait_for(calls, NFS_V3)
 }
 
 fn limits(rpc: &mut Rpc<'_>, fsroot: nfs_fh3) -> Answer<CallLimits> {

@@ -3,24 +3,16 @@
 mod calls;
 mod names;
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
 use iocurve_meter::Nanos;
 use iocurve_wire::client_fast::{
-    CallTemplate, CommitResult, CommitTemplate, READ_REPLY_HEAD_BYTES, ReadResult, ReadTemplate, Reply, Unparsed,
-    WriteResult, WriteTemplate,
+    CallTemplate, CommitResult, FileCalls, READ_REPLY_HEAD_BYTES, ReadResult, Reply, Unparsed, WriteResult,
 };
 use iocurve_wire::nfs3::{nfs_fh3, nfsproc3, nfsstat3};
 
-use super::calls::Mountable;
 use super::names::{NamedCall, Procedure};
-use super::protocol::{Arguments, Found, Judgement, Passed, Protocol, Recovered, SlotCounts, stability};
+use super::protocol::{Arguments, Found, Judgement, Passed, Protocol, SlotCounts, stability};
 use super::transport::socket::{Route, Socket};
-use crate::error::EngineError;
-use crate::plan::{Durability, NfsMount};
-
-use self::calls::Nfs3Calls;
+use crate::plan::Durability;
 
 /// Calls of `NFSv3` on the files of a load.
 #[derive(Debug)]
@@ -31,46 +23,19 @@ pub struct Nfs3 {
     durability: Durability,
 }
 
-/// Templates of the calls on a file.
-#[derive(Debug)]
-struct FileCalls {
-    read: ReadTemplate,
-    write: WriteTemplate,
-    commit: CommitTemplate,
-}
-
 impl Nfs3 {
     /// Makes the templates for each file.
     pub(super) fn new(credential: &[u8], files: &[nfs_fh3], durability: Durability) -> Self {
         Self {
-            files: files.iter().map(|handle| FileCalls::new(credential, handle, durability)).collect(),
+            files: files
+                .iter()
+                .map(|handle| FileCalls::new(credential, handle.as_bytes(), stability(durability)))
+                .collect(),
             others: CallTemplate::new(credential),
             credential: credential.to_vec(),
             durability,
         }
     }
-}
-
-impl FileCalls {
-    fn new(credential: &[u8], handle: &nfs_fh3, durability: Durability) -> Self {
-        let file = handle.as_bytes();
-        Self {
-            read: ReadTemplate::new(credential, file),
-            write: WriteTemplate::new(credential, file, stability(durability)),
-            commit: CommitTemplate::new(credential, file),
-        }
-    }
-
-    fn set(&mut self, credential: &[u8], handle: &nfs_fh3, durability: Durability) {
-        let file = handle.as_bytes();
-        self.read.set_file(credential, file);
-        self.write.set_file(credential, file, stability(durability));
-        self.commit.set_file(credential, file);
-    }
-}
-
-impl Mountable for Nfs3 {
-    type Calls<'a> = Nfs3Calls<'a>;
 }
 
 impl Protocol for Nfs3 {
@@ -93,16 +58,16 @@ impl Protocol for Nfs3 {
 
     #[inline]
     fn append_read(&self, call: Arguments<()>, out: &mut Vec<u8>) {
-        self.files[call.file as usize].read.append(out, call.xid, call.offset, call.length);
+        self.files[call.file as usize].append_read(out, call.xid, call.offset, call.length);
     }
 
     #[inline]
     fn append_write(&self, call: Arguments<()>, out: &mut Vec<u8>) {
-        self.files[call.file as usize].write.append(out, call.xid, call.offset, call.length);
+        self.files[call.file as usize].append_write(out, call.xid, call.offset, call.length);
     }
 
     fn append_commit(&self, call: Arguments<()>, out: &mut Vec<u8>) {
-        self.files[call.file as usize].commit.append(out, call.xid, call.offset, call.length);
+        self.files[call.file as usize].append_commit(out, call.xid, call.offset, call.length);
     }
 
     fn append_renewal(&self, xid: u32, (): (), out: &mut Vec<u8>) {
@@ -113,18 +78,15 @@ impl Protocol for Nfs3 {
         names::with_arguments(call, data, |procedure, arguments| self.others.append(out, xid, procedure, arguments));
     }
 
-    fn pass_named(&self, _reply: &Reply<'_>, result_at: usize, (): ()) -> Result<Passed, Unparsed> {
-        Ok(Passed::At(result_at))
-    }
-
     fn named(procedure: Procedure, results: &[u8]) -> Result<Result<Found<Self>, u32>, Unparsed> {
         names::parse(procedure, results)
     }
 
     fn set_file(&mut self, number: u32, _path: &str, handle: &nfs_fh3, (): ()) {
+        let (handle, stable) = (handle.as_bytes(), stability(self.durability));
         match self.files.get_mut(number as usize) {
-            Some(file) => file.set(&self.credential, handle, self.durability),
-            None => self.files.push(FileCalls::new(&self.credential, handle, self.durability)),
+            Some(file) => file.set_file(&self.credential, handle, stable),
+            None => self.files.push(FileCalls::new(&self.credential, handle, stable)),
         }
     }
 
@@ -139,7 +101,7 @@ impl Protocol for Nfs3 {
     fn release(&mut self, (): (), _executed: bool) {}
 
     #[inline]
-    fn pass(&self, _reply: &Reply<'_>, result_at: usize, _sequence: ()) -> Result<Passed, Unparsed> {
+    fn pass(&self, _reply: &Reply<'_>, result_at: usize, (): (), _is_named: bool) -> Result<Passed, Unparsed> {
         Ok(Passed::At(result_at))
     }
 
@@ -172,15 +134,6 @@ impl Protocol for Nfs3 {
 
     fn renewal_ns(&self) -> Nanos {
         Nanos::MAX
-    }
-
-    fn recovery(
-        &mut self,
-        _mount: &NfsMount,
-        _route: Route,
-        _server: &str,
-    ) -> Option<impl FnOnce(&Arc<AtomicBool>) -> Result<Recovered<Self>, EngineError> + Send + 'static> {
-        None::<fn(&Arc<AtomicBool>) -> Result<Recovered<Self>, EngineError>>
     }
 
     fn leave(&mut self, _socket: Socket, _route: Route, _server: &str) {}

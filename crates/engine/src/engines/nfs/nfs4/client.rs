@@ -1,7 +1,10 @@
-//! A client id and its session (RFC 8881 §2.4, §2.10): made, used for one call at a time, and given back.
+//! A client id and its session (RFC 8881 §2.4, §2.10): made, used for one call at a time, and given back. Its calls are
+//! those of a [`Conversation`], which set-up waits for ([`Connected`]) and a load makes between others.
 
+use std::error::Error;
+use std::fmt::Display;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
 use iocurve_meter::Nanos;
 use iocurve_wire::client_fast::Malformed;
@@ -16,12 +19,11 @@ use iocurve_wire::nfs4::{
 };
 use iocurve_wire::xdr::{Decode, Encode, Reader, Writer};
 
-use super::super::protocol::Protocol;
-use super::super::status::refused;
+use super::super::conversation::{Conversation, Line};
 use super::super::transport::mounter;
-use super::super::transport::rpc::{Rpc, invalid_reply};
+use super::super::transport::rpc::{Rpc, encode, invalid_reply};
 use super::super::transport::socket::{Route, Socket};
-use super::{Nfs4, status};
+use super::status::{self, NAME, refused};
 use crate::error::EngineError;
 use crate::plan::NfsMount;
 
@@ -65,17 +67,10 @@ pub(super) enum Kept {
     Nothing,
 }
 
-/// A COMPOUND that failed: the status, and how many of its operations had succeeded, SEQUENCE not counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Failed {
-    pub status: nfsstat4,
-    pub succeeded: usize,
-}
-
 /// How a COMPOUND ended.
 enum Ended {
     /// By its operations.
-    Done(Result<(), Failed>),
+    Done(Result<(), nfsstat4>),
     /// The server did not take it up.
     SessionLost(nfsstat4),
 }
@@ -107,8 +102,12 @@ impl Registration {
 }
 
 /// One call at a time, on slot 0 of a session that no one else uses meanwhile.
-pub(super) struct Client<'a> {
-    pub rpc: Rpc<'a>,
+#[derive(Debug)]
+pub(super) struct Client {
+    pub line: Line,
+    server: String,
+    pub credential: Vec<u8>,
+    pub timeout_ns: Nanos,
     pub registration: Registration,
     /// Sequence id of the next call on slot 0.
     pub next_sequence: u32,
@@ -119,27 +118,79 @@ pub(super) struct Client<'a> {
     pub was_repeated: bool,
 }
 
-impl<'a> Client<'a> {
-    /// Registers with the server and makes a session.
-    pub(super) fn register(rpc: Rpc<'a>, slots: u32) -> Result<Self, EngineError> {
-        let mut client = Self::resume(rpc, Registration::new(slots), 1);
-        client.begin()?;
-        client.replaces_session = true;
-        client.reclaim_complete()?;
-        Ok(client)
+/// A client whose calls are waited for.
+pub(super) struct Connected<'a> {
+    pub rpc: Rpc<'a>,
+    pub client: Client,
+}
+
+impl Connected<'_> {
+    /// Makes calls of the client, one after another.
+    pub(super) fn wait_for<'c, T, F>(&'c mut self, calls: impl FnOnce(&'c mut Client) -> F) -> Result<T, EngineError>
+    where
+        F: Future<Output = Result<T, EngineError>> + Send + 'c,
+    {
+        let line = self.client.line.clone();
+        self.rpc.wait_for(Conversation::new(line, calls(&mut self.client)), NFS_V4)
     }
 
-    /// Uses a session that was made before.
-    pub(super) fn resume(rpc: Rpc<'a>, registration: Registration, next_sequence: u32) -> Self {
-        Self { rpc, registration, next_sequence, replaces_session: false, was_repeated: false }
+    /// A client on a connection that was made before.
+    pub(super) fn on(socket: Socket, route: Route, client: Client, stop: &AtomicBool) -> Connected<'_> {
+        let mut rpc = Rpc::new(socket, route, client.server.clone(), client.timeout_ns, stop);
+        rpc.program = NAME;
+        rpc.credential.clone_from(&client.credential);
+        Connected { rpc, client }
+    }
+
+    /// Connects `nconnect - 1` times more, and binds each connection to the session.
+    pub(super) fn connect_further(&mut self, mount: &NfsMount, stop: &AtomicBool) -> Result<Vec<Socket>, EngineError> {
+        let mut sockets = Vec::new();
+        for _ in 1..mount.nconnect {
+            let Client { server, credential, timeout_ns, registration, next_sequence, .. } = &self.client;
+            let socket = mounter::connect(&self.rpc.route, server, *timeout_ns, stop)?;
+            let client = Client::new(server, credential, *timeout_ns, registration.clone(), *next_sequence);
+            let mut further = Connected::on(socket, self.rpc.route.clone(), client, stop);
+            further.wait_for(|client| client.bind(0))?;
+            sockets.push(further.rpc.socket);
+        }
+        Ok(sockets)
+    }
+}
+
+impl Client {
+    /// Uses a session that was made before, if it was.
+    pub(super) fn new(
+        server: &str,
+        credential: &[u8],
+        timeout_ns: Nanos,
+        registration: Registration,
+        next_sequence: u32,
+    ) -> Self {
+        Self {
+            line: Line::default(),
+            server: server.to_owned(),
+            credential: credential.to_vec(),
+            timeout_ns,
+            registration,
+            next_sequence,
+            replaces_session: false,
+            was_repeated: false,
+        }
+    }
+
+    /// Registers with the server and makes a session.
+    pub(super) async fn register(&mut self) -> Result<(), EngineError> {
+        self.begin().await?;
+        self.replaces_session = true;
+        self.reclaim_complete().await
     }
 
     /// Takes a client id and a session. A server that restarts in between does not know the client id any more.
-    fn begin(&mut self) -> Result<(), EngineError> {
+    async fn begin(&mut self) -> Result<(), EngineError> {
         let mut attempts = 1;
         loop {
-            self.exchange_id()?;
-            match self.create_session()? {
+            self.exchange_id().await?;
+            match self.create_session().await? {
                 Err(nfsstat4::NFS4ERR_STALE_CLIENTID) if attempts < ATTEMPTS_MAX => attempts += 1,
                 created => return created.map_err(|status| self.failed("CREATE_SESSION", status)),
             }
@@ -147,10 +198,10 @@ impl<'a> Client<'a> {
     }
 
     /// Replaces a lost session by a new one, under the same client id if the server still knows it.
-    pub(super) fn renew(&mut self) -> Result<Kept, EngineError> {
+    pub(super) async fn renew(&mut self) -> Result<Kept, EngineError> {
         // The server may know the session and have lost count of its slots only.
-        self.destroy_session()?;
-        match self.create_session()? {
+        self.destroy_session().await?;
+        match self.create_session().await? {
             Ok(()) if self.registration.is_reclaiming => return Ok(Kept::Nothing),
             Ok(()) => return Ok(Kept::ClientId),
             Err(nfsstat4::NFS4ERR_STALE_CLIENTID) => {}
@@ -159,83 +210,83 @@ impl<'a> Client<'a> {
             Err(status) => return Err(self.failed("CREATE_SESSION", status)),
         }
         self.registration.is_reclaiming = true;
-        self.begin()?;
+        self.begin().await?;
         Ok(Kept::Nothing)
     }
 
     /// Tells the server that nothing more will be reclaimed.
-    pub(super) fn reclaim_complete(&mut self) -> Result<(), EngineError> {
+    pub(super) async fn reclaim_complete(&mut self) -> Result<(), EngineError> {
         let complete = nfs_argop4::RECLAIM_COMPLETE(RECLAIM_COMPLETE4args { rca_one_fs: false });
-        match self.compound(&[complete], |_| {})? {
-            Ok(()) | Err(Failed { status: nfsstat4::NFS4ERR_COMPLETE_ALREADY, .. }) => {
+        match self.compound(&[complete], |_| {}).await? {
+            Ok(()) | Err(nfsstat4::NFS4ERR_COMPLETE_ALREADY) => {
                 self.registration.is_reclaiming = false;
                 Ok(())
             }
-            Err(failed) => Err(self.failed("RECLAIM_COMPLETE", failed.status)),
+            Err(status) => Err(self.failed("RECLAIM_COMPLETE", status)),
         }
     }
 
-    /// Binds the connection to the session; its slots are those of the session. If the server has ended the session
+    /// Binds a connection to the session; its slots are those of the session. If the server has ended the session
     /// meanwhile, the first call in it will tell.
-    pub(super) fn bind(rpc: &mut Rpc<'_>, session: sessionid4) -> Result<(), EngineError> {
+    pub(super) async fn bind(&mut self, connection: usize) -> Result<(), EngineError> {
+        let session = self.registration.session;
         let bind = nfs_argop4::BIND_CONN_TO_SESSION(BIND_CONN_TO_SESSION4args {
             bctsa_sessid: session,
             bctsa_dir: direction::CDFC4_FORE,
             bctsa_use_conn_in_rdma_mode: false,
         });
         let mut is_bound = true;
-        let ended = alone(rpc, &bind, |result| {
+        let ended = self.alone(connection, &bind, |result| {
             is_bound = !matches!(result, nfs_resop4::BIND_CONN_TO_SESSION(Ok(bound)) if bound.bctsr_sessid != session);
-        })?;
-        match ended {
-            _ if !is_bound => Err(rpc.invalid(&Malformed::BoundElsewhere)),
+        });
+        match ended.await? {
+            _ if !is_bound => Err(self.invalid(&Malformed::BoundElsewhere)),
             Ok(()) | Err(nfsstat4::NFS4ERR_BADSESSION | nfsstat4::NFS4ERR_DEADSESSION) => Ok(()),
-            Err(status) => Err(failed(rpc, "BIND_CONN_TO_SESSION", status)),
+            Err(status) => Err(self.failed("BIND_CONN_TO_SESSION", status)),
         }
     }
 
     /// Gives session and client id back; the server forgets this client.
-    pub(super) fn unregister(&mut self) -> Result<(), EngineError> {
-        self.destroy_session()?;
+    pub(super) async fn unregister(&mut self) -> Result<(), EngineError> {
+        self.destroy_session().await?;
         let clientid = nfs_argop4::DESTROY_CLIENTID(DESTROY_CLIENTID4args { dca_clientid: self.registration.clientid });
         // If it refuses, the lease ends the client.
-        alone(&mut self.rpc, &clientid, |_| {}).map(drop)
+        self.alone(0, &clientid, |_| {}).await.map(drop)
     }
 
     /// Carries operations out in the session, and hands each result to `each`. Repeats them while the server asks for
     /// patience.
-    pub(super) fn compound(
+    pub(super) async fn compound(
         &mut self,
         operations: &[nfs_argop4<'_>],
-        mut each: impl FnMut(nfs_resop4<'_>),
-    ) -> Result<Result<(), Failed>, EngineError> {
-        let started = Instant::now();
+        mut each: impl FnMut(nfs_resop4<'_>) + Send,
+    ) -> Result<Result<(), nfsstat4>, EngineError> {
+        let started = self.line.now();
         let mut was_repeated = false;
         loop {
-            let ended = self.compound_once(operations, &mut each)?;
-            was_repeated |= self.rpc.was_repeated;
-            // Calls that replace a session in between have separate repetitions.
-            self.was_repeated = was_repeated;
-            let failed = match ended {
-                Ended::Done(result) => match result {
-                    Ok(()) => return Ok(Ok(())),
-                    Err(failed) => failed,
-                },
-                Ended::SessionLost(status) => {
-                    self.replace_session(status, started)?;
-                    continue;
+            let ended = self.compound_once(operations, &mut each).await?;
+            was_repeated |= self.was_repeated;
+            match ended {
+                Ended::SessionLost(status) => self.replace_session(status, started).await?,
+                Ended::Done(Err(status)) if self.waits_to_repeat(status, started).await => {}
+                Ended::Done(result) => {
+                    // Calls that replace a session in between have separate repetitions.
+                    self.was_repeated = was_repeated;
+                    return Ok(result);
                 }
-            };
-            if !self.rpc.waits_to_repeat(status::judge(failed.status as u32), started) {
-                return Ok(Err(failed));
             }
         }
     }
 
-    fn compound_once(
+    /// As [`Line::waits_to_repeat`].
+    async fn waits_to_repeat(&self, status: nfsstat4, started: Nanos) -> bool {
+        self.line.waits_to_repeat(started, status::judge(status as u32).patience_ns(self.timeout_ns)).await
+    }
+
+    async fn compound_once(
         &mut self,
         operations: &[nfs_argop4<'_>],
-        each: &mut dyn FnMut(nfs_resop4<'_>),
+        each: &mut (dyn FnMut(nfs_resop4<'_>) + Send),
     ) -> Result<Ended, EngineError> {
         let sequence = nfs_argop4::SEQUENCE(SEQUENCE4args {
             sa_sessionid: self.registration.session,
@@ -248,63 +299,68 @@ impl<'a> Client<'a> {
         let call = Operations { first: Some(&sequence), rest: operations };
         let asked = (self.registration.session, self.next_sequence, 0);
         let mut answered = None;
-        let result = transact(&mut self.rpc, &call, |result| match result {
+        let result = self.transact(0, &call, |result| match result {
             nfs_resop4::SEQUENCE(Ok(SEQUENCE4resok { sr_sessionid, sr_sequenceid, sr_slotid, .. })) => {
                 answered = Some((sr_sessionid, sr_sequenceid, sr_slotid));
             }
             nfs_resop4::SEQUENCE(Err(_)) => {}
             result => each(result),
-        })?;
+        });
+        let result = result.await?;
         if answered.is_some_and(|answered| answered != asked) {
-            return Err(self.rpc.invalid(&Malformed::Sequence));
+            return Err(self.invalid(&Malformed::Sequence));
         }
         let sequenced = answered.is_some();
         if sequenced {
             self.next_sequence = self.next_sequence.wrapping_add(1);
         }
-        match result {
-            Err(failed) if !sequenced && failed.status != nfsstat4::NFS4ERR_DELAY => {
-                Ok(Ended::SessionLost(failed.status))
-            }
-            result => Ok(Ended::Done(
-                result.map_err(|failed| Failed { succeeded: failed.succeeded.saturating_sub(1), ..failed }),
-            )),
-        }
+        Ok(match result {
+            Err(status) if !sequenced && status != nfsstat4::NFS4ERR_DELAY => Ended::SessionLost(status),
+            result => Ended::Done(result),
+        })
     }
 
     /// Makes another session while files are prepared, unless that does not help for longer than the timeout.
-    fn replace_session(&mut self, status: nfsstat4, started: Instant) -> Result<(), EngineError> {
-        let is_late = started.elapsed() >= Duration::from_nanos(self.rpc.timeout_ns) || self.rpc.stopped();
-        if !self.replaces_session || is_late {
-            return Err(session_lost(&self.rpc, status));
+    async fn replace_session(&mut self, status: nfsstat4, started: Nanos) -> Result<(), EngineError> {
+        if !self.replaces_session || self.line.is_late(started, self.timeout_ns) {
+            return Err(EngineError::Connection(format!(
+                "NFS server {} has ended the session while files were prepared ({}): has it restarted? Run again",
+                self.server,
+                status.name()
+            )));
         }
         self.replaces_session = false;
-        let replaced = self.restore(&mut []);
+        let replaced = self.restored().await;
         self.replaces_session = true;
         replaced
     }
 
-    fn exchange_id(&mut self) -> Result<(), EngineError> {
-        let Registration { owner, verifier, .. } = &self.registration;
+    /// As [`Self::restore`], which makes calls that may come here again.
+    fn restored(&mut self) -> Pin<Box<dyn Future<Output = Result<(), EngineError>> + Send + '_>> {
+        Box::pin(self.restore(&mut []))
+    }
+
+    async fn exchange_id(&mut self) -> Result<(), EngineError> {
+        let Registration { owner, verifier, .. } = self.registration.clone();
         let exchange = nfs_argop4::EXCHANGE_ID(EXCHANGE_ID4args {
-            eia_clientowner: client_owner4 { co_verifier: *verifier, co_ownerid: owner_name4(owner) },
+            eia_clientowner: client_owner4 { co_verifier: verifier, co_ownerid: owner_name4(&owner) },
             eia_flags: 0,
             eia_state_protect: state_protect4_a::SP4_NONE(()),
             eia_client_impl_id: None,
         });
         let mut given = None;
-        alone(&mut self.rpc, &exchange, |result| {
+        let exchanged = self.alone(0, &exchange, |result| {
             if let nfs_resop4::EXCHANGE_ID(Ok(result)) = result {
                 given = Some((result.eir_clientid, result.eir_sequenceid));
             }
-        })?
-        .map_err(|status| failed(&self.rpc, "EXCHANGE_ID", status))?;
-        let (clientid, sequence) = given.ok_or_else(|| self.rpc.invalid(&Malformed::ClientIdMissing))?;
+        });
+        exchanged.await?.map_err(|status| self.failed("EXCHANGE_ID", status))?;
+        let (clientid, sequence) = given.ok_or_else(|| self.invalid(&Malformed::ClientIdMissing))?;
         (self.registration.clientid, self.registration.create_sequence) = (clientid, sequence);
         Ok(())
     }
 
-    fn create_session(&mut self) -> Result<Result<(), nfsstat4>, EngineError> {
+    async fn create_session(&mut self) -> Result<Result<(), nfsstat4>, EngineError> {
         let registration = &self.registration;
         let create = nfs_argop4::CREATE_SESSION(CREATE_SESSION4args {
             csa_clientid: registration.clientid,
@@ -316,13 +372,13 @@ impl<'a> Client<'a> {
             csa_sec_parms: vec![callback_sec_parms4::AUTH_NONE(())],
         });
         let mut given = None;
-        let created = alone(&mut self.rpc, &create, |result| {
+        let created = self.alone(0, &create, |result| {
             if let nfs_resop4::CREATE_SESSION(Ok(result)) = result {
                 given = Some(result);
             }
-        })?;
-        let Err(status) = created else {
-            let created = given.ok_or_else(|| self.rpc.invalid(&Malformed::SessionMissing))?;
+        });
+        let Err(status) = created.await? else {
+            let created = given.ok_or_else(|| self.invalid(&Malformed::SessionMissing))?;
             return self.take_session(&created).map(Ok);
         };
         Ok(Err(status))
@@ -331,11 +387,11 @@ impl<'a> Client<'a> {
     fn take_session(&mut self, created: &CREATE_SESSION4resok) -> Result<(), EngineError> {
         let channel = created.csr_fore_chan_attrs;
         if channel.ca_maxrequests == 0 || channel.ca_maxoperations < 5 {
-            return Err(self.rpc.invalid(&Malformed::SessionTooSmall));
+            return Err(self.invalid(&Malformed::SessionTooSmall));
         }
         let registration = &mut self.registration;
         if created.csr_sequence != registration.create_sequence {
-            return Err(self.rpc.invalid(&Malformed::AnotherSession));
+            return Err(self.invalid(&Malformed::AnotherSession));
         }
         registration.create_sequence = registration.create_sequence.wrapping_add(1);
         registration.session = created.csr_sessionid;
@@ -346,47 +402,48 @@ impl<'a> Client<'a> {
     }
 
     /// A server that does not know the session any more is fine.
-    fn destroy_session(&mut self) -> Result<(), EngineError> {
+    async fn destroy_session(&mut self) -> Result<(), EngineError> {
         let session = DESTROY_SESSION4args { dsa_sessionid: self.registration.session };
-        alone(&mut self.rpc, &nfs_argop4::DESTROY_SESSION(session), |_| {}).map(drop)
+        self.alone(0, &nfs_argop4::DESTROY_SESSION(session), |_| {}).await.map(drop)
+    }
+
+    /// Carries one operation out that needs no session. While the server asks for patience, the operation is repeated.
+    async fn alone(
+        &mut self,
+        connection: usize,
+        operation: &nfs_argop4<'_>,
+        mut each: impl FnMut(nfs_resop4<'_>) + Send,
+    ) -> Result<Result<(), nfsstat4>, EngineError> {
+        let started = self.line.now();
+        loop {
+            let call = Operations { first: None, rest: std::slice::from_ref(operation) };
+            match self.transact(connection, &call, &mut each).await? {
+                Err(status) if self.waits_to_repeat(status, started).await => {}
+                result => return Ok(result),
+            }
+        }
+    }
+
+    async fn transact(
+        &mut self,
+        connection: usize,
+        call: &Operations<'_>,
+        each: impl FnMut(nfs_resop4<'_>) + Send,
+    ) -> Result<Result<(), nfsstat4>, EngineError> {
+        let record = encode(&self.credential, (NFS_PROGRAM, NFS_V4, NFSPROC4_COMPOUND), call);
+        let results = self.line.ask(connection, record).await?;
+        self.was_repeated = results.was_repeated;
+        parse(call, &results.bytes, each).map_err(|error| self.invalid(&error))
+    }
+
+    /// Error for a reply that makes no sense.
+    pub(super) fn invalid(&self, why: &dyn Display) -> EngineError {
+        invalid_reply(&self.server, NAME, why)
     }
 
     fn failed(&self, operation: &'static str, status: nfsstat4) -> EngineError {
-        failed(&self.rpc, operation, status)
+        refused(operation, &format!("server {}", self.server), status as u32)
     }
-}
-
-/// Connects `nconnect - 1` times more, and binds each connection to the session. Returns the credential of all calls.
-pub(super) fn connect_further(
-    first: Rpc<'_>,
-    session: sessionid4,
-    mount: &NfsMount,
-    stop: &AtomicBool,
-) -> Result<(Vec<u8>, Vec<Socket>), EngineError> {
-    let Rpc { socket, route, server, credential, .. } = first;
-    let mut sockets = vec![socket];
-    for _ in 1..mount.nconnect {
-        let socket = mounter::connect(&route, &server, mount.timeout_ns, stop)?;
-        let mut rpc = rpc_on(socket, route.clone(), &server, &credential, mount.timeout_ns, stop);
-        Client::bind(&mut rpc, session)?;
-        sockets.push(rpc.socket);
-    }
-    Ok((credential, sockets))
-}
-
-/// One call at a time on a connection that was made before.
-pub(super) fn rpc_on<'a>(
-    socket: Socket,
-    route: Route,
-    server: &str,
-    credential: &[u8],
-    timeout_ns: Nanos,
-    stop: &'a AtomicBool,
-) -> Rpc<'a> {
-    let mut rpc = Rpc::new(socket, route, server.to_owned(), timeout_ns, stop);
-    rpc.program = Nfs4::NAME;
-    credential.clone_into(&mut rpc.credential);
-    rpc
 }
 
 fn fore_channel(slots: u32) -> channel_attrs4 {
@@ -414,52 +471,34 @@ fn back_channel() -> channel_attrs4 {
     }
 }
 
-/// Carries one operation out that needs no session. While the server asks for patience, the operation is repeated.
-fn alone(
-    rpc: &mut Rpc<'_>,
-    operation: &nfs_argop4<'_>,
-    mut each: impl FnMut(nfs_resop4<'_>),
-) -> Result<Result<(), nfsstat4>, EngineError> {
-    let started = Instant::now();
-    loop {
-        let call = Operations { first: None, rest: std::slice::from_ref(operation) };
-        match transact(rpc, &call, &mut each)? {
-            Ok(()) => return Ok(Ok(())),
-            Err(failed) if rpc.waits_to_repeat(status::judge(failed.status as u32), started) => {}
-            Err(failed) => return Ok(Err(failed.status)),
-        }
-    }
-}
-
-fn transact(
-    rpc: &mut Rpc<'_>,
+/// Hands each result to `each`.
+fn parse(
     call: &Operations<'_>,
+    results: &[u8],
     mut each: impl FnMut(nfs_resop4<'_>),
-) -> Result<Result<(), Failed>, EngineError> {
-    let server = rpc.server.clone();
-    let invalid = |error: iocurve_wire::xdr::XdrError| invalid_reply(&server, Nfs4::NAME, &error);
-    let nonsense = |why: Malformed| Err(invalid_reply(&server, Nfs4::NAME, &why));
-    let mut results = Reader::new(rpc.transact(NFS_PROGRAM, NFS_V4, NFSPROC4_COMPOUND, call)?);
-    let head = compound4_result_head::decode(&mut results).map_err(invalid)?;
+) -> Result<Result<(), nfsstat4>, Box<dyn Error>> {
+    let nonsense = |why: Malformed| Err(why.into());
+    let mut results = Reader::new(results);
+    let head = compound4_result_head::decode(&mut results)?;
     let (count, mut last) = (head.count as usize, None);
     for operation in call.operations().take(count) {
         if last.is_some_and(|status| status != nfsstat4::NFS4_OK) {
             return nonsense(Malformed::ResultBehindFailure);
         }
         let mut start = Reader::new(results.rest());
-        let number = start.u32().map_err(invalid)?;
-        last = Some(nfsstat4::decode(&mut start).map_err(invalid)?);
+        let number = start.u32()?;
+        last = Some(nfsstat4::decode(&mut start)?);
         if number != operation.discriminant() && number != nfs_opnum4::OP_ILLEGAL as u32 {
             return nonsense(Malformed::AnotherOperation);
         }
-        each(nfs_resop4::decode(&mut results).map_err(invalid)?);
+        each(nfs_resop4::decode(&mut results)?);
     }
     match head.status {
         status if last.is_some_and(|last| last != status) => nonsense(Malformed::Status),
         nfsstat4::NFS4_OK if count == call.count() => Ok(Ok(())),
         nfsstat4::NFS4_OK => nonsense(Malformed::ResultsMissing),
         _ if count > call.count() => nonsense(Malformed::TooManyResults),
-        status => Ok(Err(Failed { status, succeeded: count.saturating_sub(1) })),
+        status => Ok(Err(status)),
     }
 }
 
@@ -484,16 +523,4 @@ impl Encode for Operations<'_> {
         compound4_head { tag: &[], minorversion: MINOR_VERSION, count: self.count() as u32 }.encode(writer);
         self.operations().for_each(|operation| operation.encode(writer));
     }
-}
-
-fn failed(rpc: &Rpc<'_>, operation: &'static str, status: nfsstat4) -> EngineError {
-    refused::<Nfs4>(operation, &format!("server {}", rpc.server), status as u32)
-}
-
-fn session_lost(rpc: &Rpc<'_>, status: nfsstat4) -> EngineError {
-    EngineError::Connection(format!(
-        "NFS server {} has ended the session while files were prepared ({}): has it restarted? Run again",
-        rpc.server,
-        status.name()
-    ))
 }

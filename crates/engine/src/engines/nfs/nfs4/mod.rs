@@ -1,42 +1,38 @@
 //! `NFSv4.1` (RFC 8881) as a [`Protocol`]: calls belong to a session, which limits how many are in flight and executes
 //! each of them once, and files are open.
 //!
-//! `client` makes sessions, `calls` the calls outside a load and `opens` those that open and close files; `slots` is the slot
-//! table of a load, `recovery` replaces a session that the server has ended.
+//! `client` makes sessions and the calls in them one by one, `opens` opens and closes files, also in the session that
+//! replaces one that the server has ended. `calls` mounts an export; `slots` is the slot table of a load.
 
+mod attributes;
 mod calls;
 mod client;
 mod names;
 mod opens;
-mod recovery;
 mod slots;
 mod status;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use iocurve_meter::{Nanos, SECOND};
 use iocurve_wire::client_fast::nfs4::{
-    CommitTemplate, Compound, CompoundTemplate, READ_REPLY_HEAD_BYTES, ReadTemplate, SequenceTemplate, SessionCalls,
-    SlotSequence, WriteTemplate,
+    Compound, CompoundTemplate, FileCalls, READ_REPLY_HEAD_BYTES, SessionCalls, SlotSequence,
 };
 use iocurve_wire::client_fast::{CommitResult, ReadResult, Reply, Unparsed, WriteResult};
 use iocurve_wire::nfs4::{nfsstat4, stable_how4, stateid4};
 
-use super::calls::Mountable;
+use super::conversation::Conversation;
 use super::names::{NamedCall, Procedure};
-use super::protocol::{Arguments, Found, Judgement, Passed, Protocol, Recovered, SlotCounts, stability};
+use super::protocol::{Arguments, Found, Judgement, Passed, Protocol, SlotCounts, stability};
 use super::transport::socket::{Route, Socket};
 use crate::error::EngineError;
 use crate::plan::NfsMount;
 
-use self::calls::Nfs4Calls;
-use self::client::{Client, Registration, rpc_on};
+use self::client::{Client, Connected, Registration};
 use self::names::OpenState;
 use self::opens::{Handle, Open};
-use self::recovery::Recovery;
 use self::slots::SlotTable;
 
 /// Most time for giving opens and session back at the end.
@@ -48,7 +44,6 @@ const LEASE_PARTS: Nanos = 3;
 #[derive(Debug)]
 pub struct Nfs4 {
     files: Vec<FileCalls>,
-    renewal: SequenceTemplate,
     others: CompoundTemplate,
     stable: stable_how4,
     slots: SlotTable,
@@ -59,24 +54,10 @@ pub struct Nfs4 {
     lease_ns: Nanos,
 }
 
-/// Templates of the calls on a file.
-#[derive(Debug)]
-struct FileCalls {
-    read: ReadTemplate,
-    write: WriteTemplate,
-    commit: CommitTemplate,
-}
-
 impl Nfs4 {
-    /// Takes a session over: slot 0 goes on at `next_sequence`, the others begin.
-    fn new(
-        credential: Vec<u8>,
-        registration: Registration,
-        next_sequence: u32,
-        opens: Vec<Option<Open>>,
-        lease_ns: Nanos,
-        mount: &NfsMount,
-    ) -> Self {
+    /// Takes a client's session over: slot 0 goes on, the others begin.
+    fn new(client: Client, opens: Vec<Option<Open>>, lease_ns: Nanos, mount: &NfsMount) -> Self {
+        let Client { credential, registration, next_sequence, .. } = client;
         let slots = registration.channel.ca_maxrequests;
         let calls = SessionCalls { credential: &credential, session: registration.session, highest_slot: slots - 1 };
         let stable = stability(mount.durability);
@@ -86,7 +67,6 @@ impl Nfs4 {
         });
         Self {
             files: files.collect(),
-            renewal: SequenceTemplate::new(&calls),
             others: CompoundTemplate::new(&calls),
             stable,
             slots: SlotTable::resume(slots, next_sequence),
@@ -97,31 +77,17 @@ impl Nfs4 {
         }
     }
 
-    fn close_all(&self, client: &mut Client<'_>) -> Result<(), EngineError> {
+    async fn close_all(&self, client: &mut Client) -> Result<(), EngineError> {
         for open in self.opens.iter().flatten() {
             // The lease ends an open that the server does not close.
-            let _ = opens::close(client, &open.handle, open.stateid)?;
+            let _ = opens::close(client, &open.handle, open.stateid).await?;
         }
-        client.unregister()
+        client.unregister().await
     }
-}
-
-impl FileCalls {
-    fn new(calls: &SessionCalls<'_>, handle: &[u8], stateid: stateid4, stable: stable_how4) -> Self {
-        Self {
-            read: ReadTemplate::new(calls, handle, stateid),
-            write: WriteTemplate::new(calls, handle, stateid, stable),
-            commit: CommitTemplate::new(calls, handle),
-        }
-    }
-}
-
-impl Mountable for Nfs4 {
-    type Calls<'a> = Nfs4Calls<'a>;
 }
 
 impl Protocol for Nfs4 {
-    const NAME: &'static str = "NFSv4.1";
+    const NAME: &'static str = status::NAME;
     const READ_REPLY_HEAD_BYTES: usize = READ_REPLY_HEAD_BYTES;
 
     type Sequence = SlotSequence;
@@ -140,20 +106,20 @@ impl Protocol for Nfs4 {
 
     #[inline]
     fn append_read(&self, call: Arguments<SlotSequence>, out: &mut Vec<u8>) {
-        self.files[call.file as usize].read.append(out, call.xid, call.sequence, call.offset, call.length);
+        self.files[call.file as usize].append_read(out, call.xid, call.sequence, call.offset, call.length);
     }
 
     #[inline]
     fn append_write(&self, call: Arguments<SlotSequence>, out: &mut Vec<u8>) {
-        self.files[call.file as usize].write.append(out, call.xid, call.sequence, call.offset, call.length);
+        self.files[call.file as usize].append_write(out, call.xid, call.sequence, call.offset, call.length);
     }
 
     fn append_commit(&self, call: Arguments<SlotSequence>, out: &mut Vec<u8>) {
-        self.files[call.file as usize].commit.append(out, call.xid, call.sequence, call.offset, call.length);
+        self.files[call.file as usize].append_commit(out, call.xid, call.sequence, call.offset, call.length);
     }
 
     fn append_renewal(&self, xid: u32, sequence: SlotSequence, out: &mut Vec<u8>) {
-        self.renewal.append(out, xid, sequence);
+        self.others.append(out, xid, sequence, false, &[]);
     }
 
     fn append_named(&self, call: &NamedCall<Handle>, data: &[u8], xid: u32, sequence: SlotSequence, out: &mut Vec<u8>) {
@@ -161,10 +127,6 @@ impl Protocol for Nfs4 {
         names::with_operations(&self.registration, open, call, data, |operations| {
             self.others.append(out, xid, sequence, call.procedure.changes_names(), operations);
         });
-    }
-
-    fn pass_named(&self, reply: &Reply<'_>, result_at: usize, sequence: SlotSequence) -> Result<Passed, Unparsed> {
-        passed(reply.sequenced(result_at, &self.registration.session, sequence)?)
     }
 
     fn named(procedure: Procedure, results: &[u8]) -> Result<Result<Found<Self>, u32>, Unparsed> {
@@ -180,9 +142,7 @@ impl Protocol for Nfs4 {
             self.opens.push(open);
             return;
         };
-        file.read.set_file(&calls, handle, stateid);
-        file.write.set_file(&calls, handle, stateid, self.stable);
-        file.commit.set_file(&calls, handle);
+        file.set_file(&calls, handle, stateid, self.stable);
         self.opens[number as usize] = open;
     }
 
@@ -201,8 +161,24 @@ impl Protocol for Nfs4 {
     }
 
     #[inline]
-    fn pass(&self, reply: &Reply<'_>, result_at: usize, sequence: SlotSequence) -> Result<Passed, Unparsed> {
-        passed(reply.compound(result_at, &self.registration.session, sequence)?)
+    fn pass(
+        &self,
+        reply: &Reply<'_>,
+        result_at: usize,
+        sequence: SlotSequence,
+        is_named: bool,
+    ) -> Result<Passed, Unparsed> {
+        let session = &self.registration.session;
+        let compound = if is_named {
+            reply.sequenced(result_at, session, sequence)
+        } else {
+            reply.compound(result_at, session, sequence)
+        };
+        Ok(match compound? {
+            Compound::Sequenced(at) => Passed::At(at),
+            Compound::Empty => Passed::Alone,
+            Compound::Refused(status) => Passed::Refused(status),
+        })
     }
 
     #[inline]
@@ -230,49 +206,29 @@ impl Protocol for Nfs4 {
     }
 
     fn status_name(status: u32) -> &'static str {
-        nfsstat4::from_u32(status).map_or("a status that NFSv4.1 does not have", nfsstat4::name)
+        status::name(status)
     }
 
     fn renewal_ns(&self) -> Nanos {
         self.lease_ns / LEASE_PARTS
     }
 
-    fn recovery(
-        &mut self,
-        mount: &NfsMount,
-        route: Route,
-        server: &str,
-    ) -> Option<impl FnOnce(&Arc<AtomicBool>) -> Result<Recovered<Self>, EngineError> + Send + 'static> {
+    fn recovery(&mut self, mount: &NfsMount, server: &str) -> Option<Conversation<'static, Self>> {
         self.slots.close();
-        let recovery = Recovery {
-            mount: mount.clone(),
-            route,
-            server: server.to_owned(),
-            credential: self.credential.clone(),
-            registration: self.registration.clone(),
-            opens: self.opens.clone(),
-            lease_ns: self.lease_ns,
-        };
-        Some(move |cancel: &Arc<AtomicBool>| recovery.run(cancel))
+        let (mut opens, mount, lease_ns) = (self.opens.clone(), mount.clone(), self.lease_ns);
+        let mut client = Client::new(server, &self.credential, mount.timeout_ns, self.registration.clone(), 1);
+        Some(Conversation::new(client.line.clone(), async move {
+            client.recover(&mut opens, mount.nconnect).await?;
+            Ok(Self::new(client, opens, lease_ns, &mount))
+        }))
     }
 
     /// If the server does not answer, the lease ends what is left.
     fn leave(&mut self, socket: Socket, route: Route, server: &str) {
         let never = AtomicBool::new(false);
         let Some(sequence) = self.slots.sequence_of_first() else { return };
-        let rpc = rpc_on(socket, route, server, &self.credential, LEAVE_NS, &never);
-        let mut client = Client::resume(rpc, self.registration.clone(), sequence);
+        let mut client = Client::new(server, &self.credential, LEAVE_NS, self.registration.clone(), sequence);
         client.replaces_session = true;
-        let _ = self.close_all(&mut client);
+        let _ = Connected::on(socket, route, client, &never).wait_for(|client| self.close_all(client));
     }
-}
-
-#[inline]
-#[expect(clippy::unnecessary_wraps, reason = "the callers return it")]
-fn passed(compound: Compound) -> Result<Passed, Unparsed> {
-    Ok(match compound {
-        Compound::Sequenced(at) => Passed::At(at),
-        Compound::Empty => Passed::Alone,
-        Compound::Refused(status) => Passed::Refused(status),
-    })
 }

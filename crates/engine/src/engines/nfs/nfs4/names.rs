@@ -13,15 +13,16 @@ use iocurve_wire::nfs4::{nfsstat4, owner_name4, settime4, stable_how4, state_own
 use iocurve_wire::xdr::{Decode, Reader, to_bytes};
 
 use super::super::calls::FILE_MODE;
-use super::super::names::{Cursor, Details, ENTRIES_BYTES, LIST_BYTES, ListedPage, NamedCall, Procedure};
-use super::super::protocol::Found;
-use super::Nfs4;
-use super::calls::{CREATED, Encoded, FACTS, LISTED, MADE_DIRECTORY, STAT, attributes, get, listed, made_here, object};
+use super::super::names::{Cursor, Details, ENTRIES_BYTES, LIST_BYTES, ListedPage, Named, NamedCall, Procedure};
+use super::attributes::{
+    CREATED, Encoded, FACTS, LISTED, MADE_DIRECTORY, STAT, attributes, get, listed, made_here, object,
+};
 use super::client::Registration;
 use super::opens::{Handle, Open, put};
 
 /// State of an open and its `share_access`.
 pub(super) type OpenState = (stateid4, u32);
+type Found = Named<Handle, OpenState>;
 
 const MALFORMED: Unparsed = Unparsed::Malformed(Malformed::NotOfOperations);
 
@@ -158,7 +159,7 @@ fn set(obj_attributes: fattr4<'_>) -> nfs_argop4<'_> {
 }
 
 /// Parses the results behind SEQUENCE: the first that failed is the last one.
-pub(super) fn parse(procedure: Procedure, results: &[u8]) -> Result<Result<Found<Nfs4>, u32>, Unparsed> {
+pub(super) fn parse(procedure: Procedure, results: &[u8]) -> Result<Result<Found, u32>, Unparsed> {
     let mut reader = Reader::new(results);
     let mut gathered = Gathered::new(procedure);
     while !reader.rest().is_empty() {
@@ -181,7 +182,7 @@ pub(super) fn parse(procedure: Procedure, results: &[u8]) -> Result<Result<Found
 /// The results of a call's operations, one after another.
 pub(super) struct Gathered {
     procedure: Procedure,
-    found: Found<Nfs4>,
+    found: Found,
     is_complete: bool,
     is_open: bool,
     is_less_stable: bool,
@@ -189,7 +190,7 @@ pub(super) struct Gathered {
 
 impl Gathered {
     pub(super) fn new(procedure: Procedure) -> Self {
-        let found = Found::<Nfs4>::default();
+        let found = Found::default();
         Self { procedure, found, is_complete: false, is_open: false, is_less_stable: false }
     }
 
@@ -255,13 +256,13 @@ impl Gathered {
     }
 
     /// The call was refused. A file that the same call has opened is still open.
-    pub(super) fn refused(self, status: u32) -> Result<Found<Nfs4>, u32> {
+    pub(super) fn refused(self, status: u32) -> Result<Found, u32> {
         let is_left = self.is_open && matches!(self.procedure, Procedure::ReadWhole | Procedure::WriteWhole);
-        if is_left { Ok(Found::<Nfs4> { failed: Some(status), ..self.found }) } else { Err(status) }
+        if is_left { Ok(Found { failed: Some(status), ..self.found }) } else { Err(status) }
     }
 
     /// All operations have succeeded.
-    pub(super) fn end(self) -> Result<Found<Nfs4>, Unparsed> {
+    pub(super) fn end(self) -> Result<Found, Unparsed> {
         match self {
             Self { is_less_stable: true, .. } => Err(Unparsed::Malformed(Malformed::LessStable)),
             Self { is_complete: false, .. } => Err(MALFORMED),

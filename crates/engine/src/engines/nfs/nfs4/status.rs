@@ -4,6 +4,21 @@
 use iocurve_wire::nfs4::nfsstat4::{self, *};
 
 use super::super::protocol::Judgement;
+use super::super::status;
+use crate::error::EngineError;
+
+/// Name of the version in messages and results.
+pub(super) const NAME: &str = "NFSv4.1";
+
+/// The RFC's name of a status.
+pub(super) fn name(status: u32) -> &'static str {
+    nfsstat4::from_u32(status).map_or("a status that NFSv4.1 does not have", nfsstat4::name)
+}
+
+/// An error about `path`, with advice.
+pub(super) fn refused(action: &'static str, path: &str, status: u32) -> EngineError {
+    status::error(action, path, status, name(status))
+}
 
 /// Decides what follows from a status other than success.
 pub(super) fn judge(status: u32) -> Judgement {

@@ -3,15 +3,25 @@ mod server;
 
 use std::sync::atomic::AtomicBool;
 
-use iocurve_meter::SECOND;
+use iocurve_meter::{Nanos, SECOND};
 use iocurve_wire::nfs4::nfs_opnum4::{self, OP_READ, OP_SEQUENCE};
-use iocurve_wire::nfs4::nfsstat4;
+use iocurve_wire::nfs4::{nfsstat4, stateid4};
+use iocurve_wire::record::RECORD_MARK_BYTES;
+use iocurve_wire::rpc::opaque_auth;
+use iocurve_wire::xdr::to_bytes;
 
-use self::server::{Act, Seen, Server};
-use super::super::tests::scripted::{self, READ, WRITE, check_errno, explained, file, first, pattern};
+use self::server::{Act, Seen, Server, Shared};
+use super::super::conversation::{Conversation, Question, Results, Turn};
+use super::super::tests::scripted::{
+    self, Program, READ, Reaction, WRITE, check_errno, explained, file, first, pattern,
+};
+use super::super::transport::patience::JUKEBOX_DELAY_NS;
 use super::super::{layout, remove};
 use super::Nfs4;
+use super::client::{self, Registration};
+use super::opens::{Handle, Open};
 use crate::engines::request::Engine;
+use crate::error::EngineError;
 use crate::plan::{FilePlan, Layout, NfsMount};
 
 type Client = scripted::Client<Nfs4>;
@@ -218,6 +228,57 @@ fn after_a_restart_opens_are_reclaimed_before_anything_else() {
     assert_eq!(server.lock().opened, expected);
 }
 
+/// Carries the calls of a conversation to the server's program; no socket has part in it, and time passes by its pauses alone.
+fn converse<T>(server: &mut Shared, mut conversation: Conversation<'_, T>) -> (Result<T, EngineError>, Nanos) {
+    const REPLY_HEAD_BYTES: usize = 24;
+    let mut now = 0;
+    loop {
+        match conversation.proceed(now, false) {
+            Turn::Asks(Question { record, connection }) => {
+                let call = &record[RECORD_MARK_BYTES..];
+                let act = server.act(connection, call);
+                let Reaction::Send(reply) = server.react(connection, call, act) else { panic!("{act:?}") };
+                let bytes = reply[RECORD_MARK_BYTES + REPLY_HEAD_BYTES..].to_vec();
+                conversation.answer(Ok(Results { bytes, was_repeated: false }));
+            }
+            Turn::Waits(until) => now = until,
+            Turn::Ends(result) => return (result, now),
+        }
+    }
+}
+
+fn recovery<'a>(client: &'a mut client::Client, opens: &'a mut [Option<Open>]) -> Conversation<'a, ()> {
+    Conversation::new(client.line.clone(), client.recover(opens, 3))
+}
+
+#[test]
+fn a_session_is_made_anew_by_bytes_alone() {
+    let mut server = Shared::new(Box::new(|_| Act::Answer));
+    server.files.insert("f".to_owned(), pattern(4096));
+    let credential = to_bytes(&opaque_auth::NONE);
+    let mut client = client::Client::new("a server", &credential, SECOND, Registration::new(4), 1);
+    let (handle, access) = (Handle::from(*b"f"), 3);
+    let mut opens = [Some(Open { path: "f".to_owned(), handle, stateid: stateid4::ANONYMOUS, access }), None];
+    // A grace period of minutes, in calls of 100 ms.
+    server.grace = 2_000;
+    let (recovered, took_ns) = converse(&mut server, recovery(&mut client, &mut opens));
+    recovered.unwrap();
+    assert_eq!(took_ns, 2_000 * JUKEBOX_DELAY_NS);
+    let (last, reclaims) = server.opened.split_last().unwrap();
+    assert_eq!((*last, reclaims.len()), ("RECLAIM_COMPLETE", 2_001));
+    assert!(reclaims.iter().all(|claim| *claim == "CLAIM_PREVIOUS"));
+    assert_eq!((server.kept(), server.connections()), ([1, 1, 1], vec![3]));
+    assert_ne!(opens[0].as_ref().unwrap().stateid, stateid4::ANONYMOUS);
+
+    // A session is lost while it is made: the next attempt, after a pause, finds the client id.
+    server.opened.clear();
+    server.at_setup.push_back((nfs_opnum4::OP_TEST_STATEID, Act::FailSequence(nfsstat4::NFS4ERR_BADSESSION)));
+    let (recovered, took_ns) = converse(&mut server, recovery(&mut client, &mut opens));
+    recovered.unwrap();
+    assert_eq!((took_ns, server.opened.len()), (2 * JUKEBOX_DELAY_NS, 0));
+    assert_eq!((server.kept(), server.connections()), ([1, 1, 1], vec![3]));
+}
+
 #[test]
 fn an_open_that_cannot_be_reclaimed_is_made_anew() {
     for refused in [nfsstat4::NFS4ERR_NO_GRACE, nfsstat4::NFS4ERR_RECLAIM_BAD] {
@@ -346,7 +407,7 @@ fn statuses_become_the_errno_of_a_kernel_client() {
         (nfsstat4::NFS4ERR_SERVERFAULT, libc::EIO),
     ];
     for (status, errno) in cases {
-        check_errno::<Nfs4, server::Shared>(move |_| Act::Fail(status), errno);
+        check_errno::<Nfs4, Shared>(move |_| Act::Fail(status), errno);
     }
 }
 

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use iocurve_meter::{Nanos, SECOND};
 use iocurve_wire::mount3::MOUNT_PROGRAM;
 use iocurve_wire::nfs3::NFS_PROGRAM;
-use iocurve_wire::record::{Progress, Reassembler, RecordTooLong, write_record};
+use iocurve_wire::record::{Progress, RECORD_MARK_BYTES, Reassembler, RecordTooLong, write_record};
 use iocurve_wire::rpc::{Accepted, CallHeader, RPC_VERSION, Rejected, ReplyBody, ReplyHeader, auth_stat, opaque_auth};
 use iocurve_wire::xdr::{Decode, Encode, Reader, to_bytes};
 
-use super::super::protocol::Judgement;
-use super::patience::{GRACE_NS_MAX, JUKEBOX_DELAY_NS, Patience, STOP_CHECK_NS, connect_one, is_lost};
+use super::super::conversation::{Conversation, Question, Results, Turn};
+use super::patience::{Patience, STOP_CHECK_NS, connect_one, is_lost};
 use super::socket::{DONTWAIT, Route, Socket, not_now};
 use crate::error::EngineError;
 use crate::stall::{answered, has_answered};
@@ -67,14 +67,9 @@ impl<'a> Rpc<'a> {
         }
     }
 
-    /// Returns `true` once calls should end.
-    pub(in crate::engines::nfs) fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-
     /// Fails once calls should end.
     pub(in crate::engines::nfs) fn check_stop(&self) -> Result<(), EngineError> {
-        if self.stopped() { Err(self.broken(&io::Error::other("stopped"))) } else { Ok(()) }
+        if self.stop.load(Ordering::Relaxed) { Err(self.broken(&io::Error::other("stopped"))) } else { Ok(()) }
     }
 
     /// Error for a reply that makes no sense.
@@ -82,18 +77,24 @@ impl<'a> Rpc<'a> {
         invalid_reply(&self.server, self.program, why)
     }
 
-    /// Waits before a call, begun at `started`, is repeated that the server refused; returns `false` if it is not repeated.
-    pub(in crate::engines::nfs) fn waits_to_repeat(&self, judgement: Judgement, started: Instant) -> bool {
-        let patience_ns = match judgement {
-            Judgement::Later => self.timeout_ns,
-            Judgement::AfterGrace => self.timeout_ns.max(GRACE_NS_MAX),
-            _ => return false,
-        };
-        if started.elapsed() >= Duration::from_nanos(patience_ns) || self.stopped() {
-            return false;
+    /// Makes the calls of a conversation with a version of the NFS program, one after another.
+    pub(in crate::engines::nfs) fn wait_for<T>(
+        &mut self,
+        mut conversation: Conversation<'_, T>,
+        version: u32,
+    ) -> Result<T, EngineError> {
+        let started = Instant::now();
+        loop {
+            let now = started.elapsed().as_nanos() as Nanos;
+            match conversation.proceed(now, self.stop.load(Ordering::Relaxed)) {
+                Turn::Asks(Question { record, .. }) => {
+                    let bytes = self.send(record, NFS_PROGRAM, version)?.to_vec();
+                    conversation.answer(Ok(Results { bytes, was_repeated: self.was_repeated }));
+                }
+                Turn::Waits(until) => std::thread::sleep(Duration::from_nanos(until.saturating_sub(now))),
+                Turn::Ends(result) => return result,
+            }
         }
-        std::thread::sleep(Duration::from_nanos(JUKEBOX_DELAY_NS));
-        true
     }
 
     /// Calls a procedure; the results do not borrow from the reply.
@@ -109,8 +110,7 @@ impl<'a> Rpc<'a> {
         R::decode(&mut Reader::new(results)).map_err(|error| invalid_reply(&server, program_name, &error))
     }
 
-    /// Sends a call and returns the results in its reply. Once this has failed for want of a reply, every further call does so
-    /// at once.
+    /// Sends a call and returns the results in its reply, as [`Self::send`].
     pub(in crate::engines::nfs) fn transact(
         &mut self,
         program: u32,
@@ -118,11 +118,23 @@ impl<'a> Rpc<'a> {
         procedure: u32,
         arguments: &(impl Encode + ?Sized),
     ) -> Result<&[u8], EngineError> {
+        let call = encode(&self.credential, (program, version, procedure), arguments);
+        self.send(call, program, version)
+    }
+
+    /// Sends a call that is encoded and returns the results in its reply. Once this has failed for want of a reply, every
+    /// further call does so at once.
+    pub(in crate::engines::nfs) fn send(
+        &mut self,
+        mut call: Vec<u8>,
+        program: u32,
+        version: u32,
+    ) -> Result<&[u8], EngineError> {
         if std::mem::replace(&mut self.is_broken, true) {
             return Err(EngineError::Connection(format!("the connection to server {} is given up", self.server)));
         }
         self.xid = self.xid.wrapping_add(1);
-        let call = self.encode(program, version, procedure, arguments);
+        set_xid(&mut call, self.xid);
         self.exchange(&call).map_err(|error| self.broken(&error))?;
         if !self.has_answered {
             self.has_answered = true;
@@ -153,19 +165,6 @@ impl<'a> Rpc<'a> {
                 Err(invalid_reply(&self.server, self.program, &format!("it denies the call: {denied:?}")))
             }
         }
-    }
-
-    fn encode(&self, prog: u32, vers: u32, proc: u32, arguments: &(impl Encode + ?Sized)) -> Vec<u8> {
-        let mut call = Vec::new();
-        let mut credential = Reader::new(&self.credential);
-        let cred = opaque_auth::decode(&mut credential).expect("a credential made here");
-        let header =
-            CallHeader { xid: self.xid, rpcvers: RPC_VERSION, prog, vers, proc, cred, verf: opaque_auth::NONE };
-        write_record(&mut call, |writer| {
-            header.encode(writer);
-            arguments.encode(writer);
-        });
-        call
     }
 
     /// Sends a record and receives one. A server that has answered before may restart meanwhile, or forget the
@@ -275,6 +274,27 @@ impl<'a> Rpc<'a> {
             _ => format!("server {} could not perform a call to {name}: {stat:?}", self.server),
         })
     }
+}
+
+/// Encodes a call of a program, version and procedure, record mark first, without its `xid`.
+pub(in crate::engines::nfs) fn encode(
+    credential: &[u8],
+    (prog, vers, proc): (u32, u32, u32),
+    arguments: &(impl Encode + ?Sized),
+) -> Vec<u8> {
+    let mut call = Vec::new();
+    let cred = opaque_auth::decode(&mut Reader::new(credential)).expect("a credential made here");
+    let header = CallHeader { xid: 0, rpcvers: RPC_VERSION, prog, vers, proc, cred, verf: opaque_auth::NONE };
+    write_record(&mut call, |writer| {
+        header.encode(writer);
+        arguments.encode(writer);
+    });
+    call
+}
+
+/// Sets the `xid` of an encoded call.
+pub(in crate::engines::nfs) fn set_xid(call: &mut [u8], xid: u32) {
+    call[RECORD_MARK_BYTES..RECORD_MARK_BYTES + 4].copy_from_slice(&xid.to_be_bytes());
 }
 
 fn too_long(_: RecordTooLong) -> io::Error {

@@ -108,7 +108,7 @@ impl Server {
 
     /// Connections of each session.
     pub(super) fn connections(&self) -> Vec<usize> {
-        self.lock().sessions.values().map(|session| session.connections.len()).collect()
+        self.lock().connections()
     }
 }
 
@@ -172,6 +172,11 @@ impl Shared {
     /// Clients, sessions and opens that it keeps.
     pub(super) fn kept(&self) -> [usize; 3] {
         [self.clients.len(), self.sessions.len(), self.opens.len()]
+    }
+
+    /// Connections of each session.
+    pub(super) fn connections(&self) -> Vec<usize> {
+        self.sessions.values().map(|session| session.connections.len()).collect()
     }
 
     fn decide(&mut self, connection: usize, xid: u32, operations: &[nfs_argop4<'_>]) -> Act {
