@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use iocurve_volume::{
@@ -323,6 +323,27 @@ fn who_leaves_while_calls_wait_is_forgotten() {
         std::thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(volume.stop().unwrap().io.reads, 1);
+}
+
+/// A client that has sent its last call shuts its side down: replies that wait for a limit still come.
+#[test]
+fn a_connection_that_is_half_closed_is_answered() {
+    let limits = Limits::of([Cap::iops(10)]);
+    let volume = Volume::start(&exporting(ExportConfig { limits, ..memory_export() })).unwrap();
+    let mut client = Client::connect(&volume);
+    let root = client.mount("/vol").unwrap().fhandle;
+    let file = client.create(root, "f");
+    client.write(file, 0, b"data").unwrap();
+    for _ in 0..4 {
+        client.send((NFS_PROGRAM, NFS_V3, 6), &READ3args { file, offset: 0, count: 4 });
+    }
+    client.stream.shutdown(Shutdown::Write).unwrap();
+    for _ in 0..4 {
+        let results = client.receive();
+        let read: READ3res<'_> = from_bytes(&results).unwrap();
+        assert_eq!(read.unwrap().data, b"data");
+    }
+    assert!(client.is_closed());
 }
 
 /// A call that is sent again over a new connection is answered as before: nothing is executed twice.

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::MutexGuard;
 
 use super::{DirectoryStore, sys};
 
@@ -26,6 +27,13 @@ pub(in crate::store) enum Event {
 /// Lets the next `count` calls that put something on stable storage fail, as on a disk that does not write.
 pub(in crate::store) fn fail_syncs(count: u32) {
     FAILING_SYNCS.set(count);
+}
+
+impl DirectoryStore {
+    /// Holds what changes of names take turns by.
+    pub(in crate::store) fn hold_names(&self) -> MutexGuard<'_, ()> {
+        self.namespace()
+    }
 }
 
 /// Records the calls of this thread from now on.

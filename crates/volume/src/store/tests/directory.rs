@@ -108,6 +108,24 @@ fn a_failure_to_sync_is_told_by_the_write_verifier() {
     assert_eq!(store.sync_failures(), 3);
 }
 
+/// A WRITE that waits for the disk lets others change names meanwhile, also one that makes its file longer.
+#[test]
+fn a_write_that_makes_a_file_longer_does_not_hold_names() {
+    let served = tempfile::tempdir().unwrap();
+    let store = directory_store(served.path());
+    let (made, (sender, receiver)) = (file(&store, "f"), std::sync::mpsc::channel());
+    std::thread::scope(|scope| {
+        let held = store.hold_names();
+        scope.spawn(|| {
+            let written = store.write(&CALLER, made.as_bytes(), 0, b"data", stable_how::FILE_SYNC);
+            sender.send(written.map(|written| written.after.size)).unwrap();
+        });
+        let written = receiver.recv_timeout(Duration::from_secs(20));
+        drop(held);
+        assert_eq!(written, Ok(Ok(4)), "it waits for names");
+    });
+}
+
 /// As exports(5) has `sync`: what was answered is on stable storage. With `async` nothing is put there.
 #[test]
 fn changes_of_names_are_stable_before_their_reply() {
