@@ -151,24 +151,13 @@ def test_a_network_that_is_too_small_is_no_fault_of_the_volume() -> None:
     assert judged(level(9_000), level(9_000), level(9_000), network_bytes_per_s=30 * MIB).verdict == "failed"
 
 
-@pytest.mark.parametrize(
-    ("elsewhere", "network", "verdict"),
-    [
-        (9_100.0, None, "failed"),
-        (18_000.0, None, "not_delivered"),
-        (18_000.0, 300 * MIB, "not_delivered"),
-        (9_900.0, None, "not_delivered"),
-        (None, None, "not_delivered"),
-        (None, 42 * MIB, "not_delivered"),
-        (None, 300 * MIB, "failed"),
-    ],
-)
+@cases("advice/what_only_this_client_lacks")
 def test_what_only_this_client_lacks_is_no_fault_of_the_volume(
-    elsewhere: float | None, network: int | None, verdict: str
+    elsewhere: float | None, network_mib: int | None, verdict: str
 ) -> None:
     """Ten thousand operations of 4 KiB take 39 MiB/s, and 1.1 times as much is needed of the client's network."""
     runs = [level(rate) for rate in (9_000, 9_010, 9_005)]
-    found = judged(*runs, elsewhere=elsewhere, network_bytes_per_s=network)
+    found = judged(*runs, elsewhere=elsewhere, network_bytes_per_s=network_mib and network_mib * MIB)
     assert found.verdict == verdict
     proof = Proof(target="t", agreement=Agreement(title="t", slos=()), tolerance=0.02, judged=(found,))
     assert (proof.verdict, "missed" in proof_page.sentence(proof)) == (verdict, verdict == "failed")

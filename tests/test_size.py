@@ -85,18 +85,9 @@ def test_provisioned_v2_is_set() -> None:
     assert (one.gib, one.iops_set, one.mib_per_s_set) == (1024, 50_000, 391)
 
 
-@pytest.mark.parametrize(
-    ("demand", "name", "count", "vm"),
-    [
-        (demanded(iops=12_800, block_bytes=8 * KIB), "premium-ssd-p30", 3, "Standard_D8s_v6"),
-        # 512 KiB are two operations of a disk.
-        (demanded(iops=2_500, block_bytes=512 * KIB), "premium-ssd-p10", 14, "Standard_D32s_v6"),
-        (demanded(iops=100_000), "premium-ssd-v2", 2, "Standard_D64s_v6"),
-        (demanded(bytes_per_s=1_000_000_000), "ultra-disk", 1, "Standard_E20s_v6"),
-    ],
-)
-def test_disks(demand: Demand, name: str, count: int, vm: str) -> None:
-    one = alternative(sizing.sized(demand, kinds=("disk",)), name)
+@cases("advice/disks")
+def test_disks(demand: dict[str, int], name: str, count: int, vm: str) -> None:
+    one = alternative(sizing.sized(demanded(**demand), kinds=("disk",)), name)
     assert (one.count, one.vm) == (count, vm)
 
 

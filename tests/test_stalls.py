@@ -46,19 +46,9 @@ def codes(worker: WorkerOutcome) -> list[str]:
     return [code for code, _ in remarks(point_of(worker))]
 
 
-@pytest.mark.parametrize(
-    ("latencies", "start_ms"),
-    [
-        pytest.param({MS: 10_000}, None, id="steady"),
-        pytest.param({MS: 10_000, 3_000 * MS: 1}, 3_000, id="a stall"),
-        pytest.param({MS: 10_000, 120 * MS: 1}, 5_880, id="short, but ten times the p99.9"),
-        pytest.param({MS: 10_000, 99 * MS: 1}, None, id="too short"),
-        pytest.param({4_600 * MS: 100, 5_100 * MS: 100}, None, id="always slow"),
-        pytest.param({MS: 10_000, 30 * MS: 20, 250 * MS: 5}, None, id="a long tail"),
-    ],
-)
-def test_a_stall_stands_out(latencies: dict[int, int], start_ms: int | None) -> None:
-    stall = longest_stall([run(latencies)])
+@cases("result/a_stall_stands_out")
+def test_a_stall_stands_out(latencies_ms: dict[str, int], start_ms: int | None) -> None:
+    stall = longest_stall([run({int(latency) * MS: count for latency, count in latencies_ms.items()})])
     assert (stall and stall[0] // MS) == start_ms
 
 

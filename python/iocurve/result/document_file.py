@@ -152,7 +152,7 @@ def journal_head(document: bytes) -> bytes:
 
 
 def append(path: Path, line: bytes, head: bytes) -> None:
-    """Appends to a journal, and syncs it; with ``head``, its first line, it begins anew. Raises ``ResultError``."""
+    """Appends a line to a journal and syncs it; ``head`` is the first line of a new journal. Raises ``ResultError``."""
     try:
         with path.open("wb" if head else "ab") as file:
             file.write(head + line)
