@@ -11,7 +11,7 @@ from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import NfsEngine, Plan, Worker
 from iocurve.machine.mounts import DeviceMeter
 from iocurve.machine.processes import NFS_PORT, Servers, is_local, servers_of
-from iocurve.measure.machines import THIS_MACHINE, Machines, Running
+from iocurve.measure.machines import THIS_MACHINE, Machines, RunningPlan
 from iocurve.result import host
 from iocurve.result.document import Axis, ClientOutcome, LayoutFacts, MachineUse, Point
 
@@ -39,7 +39,7 @@ def run(plan: Plan, enough: Enough = run_to_the_end, poll_s: float = POLL_S) -> 
     return finished(THIS_MACHINE.start(plan, plan.name), enough, poll_s)
 
 
-def finished(running: Running, enough: Enough = run_to_the_end, poll_s: float = POLL_S) -> Outcome:
+def finished(running: RunningPlan, enough: Enough = run_to_the_end, poll_s: float = POLL_S) -> Outcome:
     """Waits for the end of a run, as ``run`` does."""
     outcome = None
     interrupted = satisfied = False

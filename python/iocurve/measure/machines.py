@@ -24,7 +24,7 @@ ClientFacts = tuple[tuple[ClientOutcome, ...], LayoutFacts | None, MachineUse | 
 """The agents of a run that has ended, the layout of all together, and the CPU use of the busiest."""
 
 
-class Running(Protocol):
+class RunningPlan(Protocol):
     """A plan that runs."""
 
     def wait(self, seconds: float) -> Outcome | None:
@@ -57,7 +57,7 @@ class Machines(Protocol):
     def cluster_facts(self) -> ClusterFacts | None:
         """The cluster, measured while no load runs; None without one."""
 
-    def start(self, plan: Plan, name: str) -> Running:
+    def start(self, plan: Plan, name: str) -> RunningPlan:
         """Starts a plan; the workers' ``client`` says where each runs. Raises ``RunError``."""
 
     def directory(self, client: int, path: Path) -> Place:
@@ -73,7 +73,7 @@ class ThisProcess:
     def cluster_facts(self) -> None:
         """There is no cluster."""
 
-    def start(self, plan: Plan, name: str) -> Running:
+    def start(self, plan: Plan, name: str) -> RunningPlan:
         """Starts a plan. Raises ``RunError``."""
         del name
         return _Here(plan)

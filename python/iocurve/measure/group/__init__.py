@@ -24,7 +24,7 @@ from iocurve.measure.deployment import parts
 from iocurve.measure.group.barrier import Tell, ignored
 from iocurve.measure.group.client import REPLY_S, ClientLostError, GroupClient, Member, cause_of
 from iocurve.measure.group.run import GroupRun
-from iocurve.measure.machines import Running
+from iocurve.measure.machines import RunningPlan
 from iocurve.measure.records import IDLE_COSTS
 from iocurve.result.document import ClusterFacts, HostFacts, IdleCost
 from iocurve.targets.places import FileFacts
@@ -115,7 +115,7 @@ class ClientGroup:
         costs = await asyncio.gather(*map(ask, members))
         return [cost for cost in costs if cost]
 
-    def start(self, plan: Plan, name: str) -> Running:
+    def start(self, plan: Plan, name: str) -> RunningPlan:
         """Starts a plan. Raises ``RunError`` if it needs a client that there is not, or that was lost."""
         found = parts(plan)
         if found[-1].client >= self.count:

@@ -24,7 +24,7 @@ from iocurve.result.document import LayoutFacts
 
 
 class GroupRun:
-    """A plan that runs on agents (``Running``)."""
+    """A plan that runs on agents (``RunningPlan``)."""
 
     def __init__(
         self,

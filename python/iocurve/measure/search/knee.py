@@ -110,13 +110,7 @@ def find(measure: Measure, iodepth_max: int, shares: Sequence[float] = SHARES, l
 
     The last look goes no deeper than ``look_max``.
     """
-    samples: dict[int, Sample] = {}
-
-    def at(in_flight: int) -> Sample:
-        if in_flight not in samples:
-            samples[in_flight] = measure(in_flight)
-        return samples[in_flight]
-
+    at, samples = _remembered(measure)
     saturated, stopped = _climb(at, iodepth_max, look_max)
     _find_peak(at, samples)
     _knee_point(at, samples, iodepth_max)
@@ -143,6 +137,14 @@ def find(measure: Measure, iodepth_max: int, shares: Sequence[float] = SHARES, l
 
 def find_capacity(measure: Measure, iodepth_max: int, look_max: int = DEPTH_MAX) -> Estimate:
     """Operations per second of a saturated target, searched from depth 1 upwards."""
+    at, samples = _remembered(measure)
+    _climb(at, iodepth_max, look_max)
+    found = _capacity(_ordered(samples))
+    return Estimate(found.iops.mean, found.top.error, found.top.batches)
+
+
+def _remembered(measure: Measure) -> tuple[Measure, dict[int, Sample]]:
+    """The function for each depth once, and what it has measured."""
     samples: dict[int, Sample] = {}
 
     def at(in_flight: int) -> Sample:
@@ -150,9 +152,7 @@ def find_capacity(measure: Measure, iodepth_max: int, look_max: int = DEPTH_MAX)
             samples[in_flight] = measure(in_flight)
         return samples[in_flight]
 
-    _climb(at, iodepth_max, look_max)
-    found = _capacity(_ordered(samples))
-    return Estimate(found.iops.mean, found.top.error, found.top.batches)
+    return at, samples
 
 
 def _climb(at: Measure, iodepth_max: int, look_max: int) -> tuple[bool, str]:
