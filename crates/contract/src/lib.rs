@@ -1,7 +1,6 @@
 //! Python structs from Rust types, so that each document of the native module is described in one place. Types derive
-//! `JsonSchema`; the doc comment of a type becomes a docstring, those of fields and values go to a TOML file next to the
-//! module. Only tests use this crate: they compare the files that are in the tree with what the types give, and
-//! `make contract` writes them.
+//! `JsonSchema`; a doc comment becomes a docstring. Only tests use this crate: they compare the modules that are in the
+//! tree with what the types give, and `make contract` writes the modules.
 //!
 //! Attributes `schemars(extend(…))` add the rest: `default` is the default in Python (Rust reads only complete documents),
 //! `class` is the pattern for the classes of a tagged enum (`{}Engine` gives `NullEngine`), and `subset` is the name of a
@@ -34,17 +33,7 @@ pub struct Module {
     bounds: bool,
     schemas: SchemaGenerator,
     roots: Vec<String>,
-    /// By enum: lines before it.
-    before: BTreeMap<&'static str, String>,
-    subsets: Vec<Subset>,
     supplements: BTreeMap<&'static str, String>,
-}
-
-/// A `Literal` of some of the values of an enum.
-struct Subset {
-    of: &'static str,
-    name: String,
-    values: Vec<String>,
 }
 
 impl Module {
@@ -53,8 +42,7 @@ impl Module {
     pub fn new(doc: &'static str, bounds: bool) -> Self {
         // Only documents that are written list all their fields, in their order, as required.
         let schemas = SchemaSettings::draft2020_12().for_serialize().into_generator();
-        let (roots, subsets) = (Vec::new(), Vec::new());
-        Self { doc, bounds, schemas, roots, before: BTreeMap::new(), subsets, supplements: BTreeMap::new() }
+        Self { doc, bounds, schemas, roots: Vec::new(), supplements: BTreeMap::new() }
     }
 
     /// Adds a type, and those that it uses.
@@ -65,28 +53,11 @@ impl Module {
         self
     }
 
-    /// Adds a `Literal` of some of the values of an enum before the enum, which then has it in place of these values.
+    /// Adds a `Literal` of some of the values of an enum after the enum, with its docstring.
     #[must_use]
-    pub fn subset(mut self, of: &'static str, name: &str, values: &[&str], doc: &str) -> Self {
-        let values: Vec<_> = values.iter().map(|value| text::constant(&Value::from(*value))).collect();
-        let lines = format!("{}\n{}\n", literal(name, &self.items(of, &values)), text::docstring(doc, 0));
-        self.before.entry(of).or_default().push_str(&lines);
-        self.subsets.push(Subset { of, name: name.to_owned(), values });
-        self
-    }
-
-    /// The values of an enum, where subsets stand for theirs.
-    fn items(&self, of: &str, values: &[String]) -> Vec<String> {
-        let mut items = Vec::new();
-        let mut rest = values;
-        while let Some(first) = rest.first() {
-            let subsets = self.subsets.iter().filter(|subset| subset.of == of && rest.starts_with(&subset.values));
-            let longest = subsets.max_by_key(|subset| subset.values.len());
-            let (item, length) = longest.map_or((first, 1), |subset| (&subset.name, subset.values.len()));
-            items.push(item.clone());
-            rest = &rest[length..];
-        }
-        items
+    pub fn subset(self, of: &'static str, name: &str, values: &[&str], doc: &str) -> Self {
+        let values: Vec<Value> = values.iter().map(|value| Value::from(*value)).collect();
+        self.supplement(of, &format!("{}\n{}\n", literal(name, &values), text::docstring(doc, 0)))
     }
 
     /// Adds lines of Python after a type.
@@ -96,25 +67,21 @@ impl Module {
         self
     }
 
-    /// Compares a file below the workspace with this module, and the TOML file of the same name with the descriptions of
-    /// its fields and values; writes both if `IOCURVE_UPDATE_CONTRACT` is set.
+    /// Compares a file below the workspace with this module; writes the file if `IOCURVE_UPDATE_CONTRACT` is set.
     pub fn compare(&self, path: &str) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
-        let (python, texts) = self.python();
-        compare(&path, &python);
-        compare(&path.with_extension("toml"), &texts);
+        let python = self.python();
+        if env::var_os("IOCURVE_UPDATE_CONTRACT").is_some() {
+            fs::write(&path, python).expect("the module can be written");
+        } else if fs::read_to_string(&path).expect("the module can be read") != python {
+            panic!("{} is not what the types give; `make contract` writes it", path.display());
+        }
     }
 
-    /// The module, and the descriptions of its fields and values.
-    fn python(&self) -> (String, String) {
-        let mut writer = Writer {
-            definitions: self.schemas.definitions(),
-            module: self,
-            done: BTreeSet::new(),
-            body: String::new(),
-            texts: "# Fields of the structs and values of the enums in the module of this name.\n".to_owned(),
-            numbers: BTreeSet::new(),
-        };
+    fn python(&self) -> String {
+        let definitions = self.schemas.definitions();
+        let mut writer =
+            Writer { definitions, module: self, done: BTreeSet::new(), body: String::new(), numbers: BTreeSet::new() };
         for root in &self.roots {
             writer.define(root);
         }
@@ -123,15 +90,7 @@ impl Module {
         let body = shared.concat() + &writer.body;
         let body = body.trim();
         let gap = if body.starts_with("class") { "\n\n" } else { "\n" };
-        (format!("{}\n\n{}{gap}{body}\n", text::docstring(self.doc, 0), imports(body)), writer.texts)
-    }
-}
-
-fn compare(path: &Path, content: &str) {
-    if env::var_os("IOCURVE_UPDATE_CONTRACT").is_some() {
-        fs::write(path, content).expect("the file can be written");
-    } else if fs::read_to_string(path).expect("the file can be read") != content {
-        panic!("{} is not what the types give; `make contract` writes it", path.display());
+        format!("{}\n\n{}{gap}{body}\n", text::docstring(self.doc, 0), imports(body))
     }
 }
 
@@ -157,8 +116,6 @@ struct Writer<'a> {
     module: &'a Module,
     done: BTreeSet<String>,
     body: String,
-    /// Descriptions of fields and values, in TOML.
-    texts: String,
     numbers: BTreeSet<&'static str>,
 }
 
@@ -183,18 +140,16 @@ impl Writer<'_> {
     fn class(&mut self, name: &str, tag: Option<&str>, schema: &Value) {
         let base = tag.map_or("Struct".to_owned(), |tag| format!("TaggedStruct, tag=\"{tag}\""));
         let doc = text::docstring(plain(schema, "description"), 4);
-        let fields = fields(schema);
-        self.texts +=
-            &text::table(name, &fields.iter().map(|(name, of)| (*name, plain(of, "description"))).collect::<Vec<_>>());
-        let lines: String = fields.into_iter().map(|(name, field)| self.field(name, field)).collect();
-        let lines = if lines.is_empty() { lines } else { format!("\n{lines}") };
-        self.body = format!("{}\n\n\nclass {name}({base}):\n{doc}\n{lines}\n\n", self.body.trim_end());
+        let fields: String = fields(schema).into_iter().map(|(name, field)| self.field(name, field)).collect();
+        let fields = if fields.is_empty() { fields } else { format!("\n{fields}") };
+        self.body = format!("{}\n\n\nclass {name}({base}):\n{doc}\n{fields}\n\n", self.body.trim_end());
     }
 
     fn field(&mut self, name: &str, field: &Value) -> String {
         let kind = self.annotation(field);
         let default = field.get("default").map(|default| format!(" = {}", self.value(default, field)));
-        format!("    {name}: {kind}{}\n", default.unwrap_or_default())
+        let doc = text::docstring(plain(field, "description"), 4);
+        format!("    {name}: {kind}{}\n{doc}\n", default.unwrap_or_default())
     }
 
     fn tagged(&mut self, name: &str, schema: &Value, variants: &[Value]) {
@@ -209,12 +164,10 @@ impl Writer<'_> {
     }
 
     fn values(&mut self, name: &str, schema: &Value, values: &[Value]) {
-        let names: Vec<_> = values.iter().map(|value| text::constant(&value["const"])).collect();
-        let each: Vec<_> = values.iter().map(|value| (plain(value, "const"), plain(value, "description"))).collect();
-        self.texts += &text::table(name, &each);
-        self.body += self.module.before.get(name).map_or("", String::as_str);
-        let doc = text::docstring(plain(schema, "description"), 0);
-        self.body += &[&literal(name, &self.module.items(name, &names)), "\n", &doc, "\n"].concat();
+        let names: Vec<_> = values.iter().map(|value| value["const"].clone()).collect();
+        let each = values.iter().map(|value| format!("{}: {}", plain(value, "const"), plain(value, "description")));
+        let doc = text::list(plain(schema, "description"), &each.collect::<Vec<_>>());
+        self.body += &[&literal(name, &names), "\n", &doc, "\n"].concat();
     }
 
     /// The type of a field, with its bounds.

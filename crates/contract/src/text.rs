@@ -21,7 +21,8 @@ pub(crate) fn constant(value: &Value) -> String {
 }
 
 /// `NAME = Literal[…]`.
-pub(crate) fn literal(name: &str, values: &[String]) -> String {
+pub(crate) fn literal(name: &str, values: &[Value]) -> String {
+    let values: Vec<_> = values.iter().map(constant).collect();
     let line = format!("{name} = Literal[{}]", values.join(", "));
     if line.chars().count() <= WIDTH {
         return line;
@@ -40,34 +41,27 @@ pub(crate) fn docstring(doc: &str, indent: usize) -> String {
     let doc = python(doc);
     let margin = " ".repeat(indent);
     if !doc.contains("\n\n") {
-        return format!("{margin}\"\"\"{}", filled(&(doc + "\"\"\""), indent).trim_start());
+        return format!("{margin}\"\"\"{}", filled(&(doc + "\"\"\""), indent, indent).trim_start());
     }
-    let paragraphs: Vec<_> = doc.split("\n\n").map(|one| filled(one, indent)).collect();
+    let paragraphs: Vec<_> = doc.split("\n\n").map(|one| filled(one, indent, indent)).collect();
     format!("{margin}\"\"\"{}\n{margin}\"\"\"", paragraphs.join("\n\n").trim_start())
 }
 
-/// A table of TOML with doc comments by name, in the lines of docstrings; nothing without names.
-pub(crate) fn table(name: &str, docs: &[(&str, &str)]) -> String {
-    if docs.is_empty() {
-        return String::new();
-    }
-    let rows = docs.iter().map(|(name, doc)| {
-        let doc = docstring(doc, 4);
-        let lines: Vec<_> = doc.trim().lines().map(str::trim).collect();
-        format!("{name} = {}\n", lines.join("\n"))
-    });
-    format!("\n[{name}]\n{}", rows.collect::<String>())
+/// A docstring with a list.
+pub(crate) fn list(doc: &str, items: &[String]) -> String {
+    let items: Vec<_> = items.iter().map(|item| filled(&python(item), 0, 4)).collect();
+    format!("\"\"\"{}\n\n{}\n\"\"\"", filled(&python(doc), 0, 0), items.join("\n"))
 }
 
 /// Fills lines with words; the first leaves room for the quotes that open a docstring.
-fn filled(words: &str, indent: usize) -> String {
+fn filled(words: &str, indent: usize, hanging: usize) -> String {
     let mut lines = vec![" ".repeat(indent)];
     let mut room = WIDTH - indent - 3;
     for word in words.split_whitespace() {
         let length = word.chars().count();
         if room < length {
-            lines.push(" ".repeat(indent));
-            room = WIDTH - indent;
+            lines.push(" ".repeat(hanging));
+            room = WIDTH - hanging;
         }
         let line = lines.last_mut().expect("there is a first line");
         *line += word;

@@ -9,11 +9,11 @@ const PLAN: &str = "The plan of a run: the contract between Python, which resolv
 
 A plan leaves nothing open: sizes are bytes, times are nanoseconds, and `null` is a decision (\"no limit\").
 
-Generated from `crates/engine/src/plan` by `make contract`; `plan.toml` describes fields and values. `iocurve.engine.derived` computes values from plans.";
+Generated from `crates/engine/src/plan` by `make contract`. `iocurve.engine.derived` computes values from plans.";
 
 const OUTCOME: &str = "The outcome of a run, as the engine returns it.
 
-Generated from `crates/engine/src/outcome.rs` by `make contract`; `outcome.toml` describes fields and values. `iocurve.engine.derived` computes values from outcomes.";
+Generated from `crates/engine/src/outcome.rs` by `make contract`. `iocurve.engine.derived` computes values from outcomes.";
 
 fn names(chosen: impl Fn(&OperationKind) -> bool) -> Vec<&'static str> {
     OperationKind::ALL.iter().filter(|kind| chosen(kind)).map(|kind| kind.name()).collect()

@@ -109,17 +109,14 @@ class Page(Struct):
 def field_texts(kind: type) -> dict[str, str]:
     """The docstring of each field of a class and its bases; fields without one are left out."""
     bases = [part for part in kind.__mro__ if issubclass(part, Struct) and part.__module__ != __name__]
-    texts = [_module_texts(part.__module__).get(part.__name__, {}) for part in reversed(bases)]
-    return {name: text for of_part in texts for name, text in of_part.items()}
+    return {
+        name: text for part in reversed(bases) for name, text in _module_texts(part.__module__)[part.__name__].items()
+    }
 
 
 @cache
 def _module_texts(module: str) -> dict[str, dict[str, str]]:
-    """The docstrings of the fields of all classes of a module, by class; a generated module has a TOML file of them."""
-    generated = Path(str(sys.modules[module].__file__)).with_suffix(".toml")
-    if generated.is_file():
-        classes = read_bundled(generated.parent, generated.stem)
-        return {name: {field: text.strip() for field, text in texts.items()} for name, texts in classes.items()}
+    """The docstrings of the fields of all classes of a module, by class."""
     # Imported here because only schemas need the source.
     import ast
     import inspect
