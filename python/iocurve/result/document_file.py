@@ -96,18 +96,17 @@ def _in_current_names(part: Json) -> Json:
     return {EARLIER_FIELDS.get(name, name): value for name, value in (part | nested).items()}
 
 
-def _from_version_2(document: Json) -> Json:
-    """A document of version 2 as version 3: a worker's ``clone`` is its ``jobnum``, limits of targets are ``caps``."""
+def _from_version_2(part: Json) -> Json:
+    """A part of version 2 as of version 3: a worker's ``clone`` is its ``jobnum``, limits of targets are ``caps``."""
+    if "next_tib_bytes_per_s" in part:
+        return _target_from_version_2(part)
+    return {"jobnum" if key == "clone" else key: _value_from_version_2(value) for key, value in part.items()}
 
-    def renamed(value: Any) -> Any:
-        if isinstance(value, dict):
-            if "next_tib_bytes_per_s" in value:
-                return _target_from_version_2(value)
-            return {"jobnum" if key == "clone" else key: renamed(part) for key, part in value.items()}
-        return [renamed(part) for part in value] if isinstance(value, list) else value
 
-    converted: Json = renamed(document)
-    return converted
+def _value_from_version_2(value: object) -> object:
+    if isinstance(value, dict):
+        return _from_version_2(value)
+    return [_value_from_version_2(each) for each in value] if isinstance(value, list) else value
 
 
 def _target_from_version_2(target: Json) -> Json:
