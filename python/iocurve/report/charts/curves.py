@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import altair as alt
 import msgspec
@@ -345,7 +344,7 @@ def over_time(
         for group, start, end, text in marks
         if group in offsets
     ]
-    return [_rate_over_time(values, caps, marked), _latency_over_time(values)]
+    return [_rate_over_time(values, series, caps, marked), _latency_over_time(values, series)]
 
 
 def _marks(marks: Sequence[Mapping[str, object]]) -> list[alt.Chart]:
@@ -360,13 +359,16 @@ def _marks(marks: Sequence[Mapping[str, object]]) -> list[alt.Chart]:
 
 
 def _rate_over_time(
-    values: Sequence[dict[str, Any]], caps: Sequence[CapLine], marks: Sequence[Mapping[str, object]]
+    values: Sequence[Mapping[str, object]],
+    series: Sequence[SeriesInterval],
+    caps: Sequence[CapLine],
+    marks: Sequence[Mapping[str, object]],
 ) -> Chart:
     tooltip = [*_moment(), rate_tooltip("iops", "IOPS"), rate_tooltip("mib_per_s", "MiB/s")]
     base = alt.Chart(data(values)).encode(
         x=_time_axis(),
         y=alt.Y("iops:Q", title="IOPS", scale=alt.Scale(zero=True), axis=rate_axis()),
-        color=kind_color("kind", [value["kind"] for value in values]),
+        color=kind_color("kind", [part.kind for part in series]),
         opacity=_phase_opacity(),
         detail="stretch:N",
     )
@@ -375,17 +377,21 @@ def _rate_over_time(
     return finished(independent_strokes(layers), description="Operations per second over time")
 
 
-def _latency_over_time(values: Sequence[dict[str, Any]]) -> Chart:
-    axis = latency_axis([value[which] for value in values for which in ("mean", "max")])
+def _latency_over_time(values: Sequence[Mapping[str, object]], series: Sequence[SeriesInterval]) -> Chart:
+    both = [
+        (value, which, latency_ns)
+        for value, part in zip(values, series, strict=True)
+        for which, latency_ns in (("mean", part.mean_ns), ("max", part.max_ns))
+    ]
+    axis = latency_axis([latency_ns for *_, latency_ns in both])
     rows = [
-        value | {"which": which, "latency": axis.value(value[which]), "latency_text": format_latency(value[which])}
-        for value in values
-        for which in ("mean", "max")
+        {**value, "which": which, "latency": axis.value(latency_ns), "latency_text": format_latency(latency_ns)}
+        for value, which, latency_ns in both
     ]
     base = alt.Chart(data(rows)).encode(
         x=_time_axis(),
         y=axis.y(),
-        color=kind_color("kind", [value["kind"] for value in values]),
+        color=kind_color("kind", [part.kind for part in series]),
         opacity=_phase_opacity(),
         detail=["stretch:N", "which:N"],
     )
