@@ -536,7 +536,7 @@ def test_a_chart_draws_fields_of_the_records() -> None:
     rule, line = frames.chart(records, "iops", None, None, []).to_dict()["layer"]
     assert line["encoding"]["x"] == {"field": "name", "type": "nominal"}
     assert (rule["encoding"]["y"]["field"], rule["encoding"]["y2"]["field"]) == ("iops_low", "iops_high")
-    with pytest.raises(ResultError, match="no point has 'speed'; there are name, family"):
+    with pytest.raises(ResultError, match="no point has 'speed'; there are name, series"):
         result.chart("speed")
 
 
