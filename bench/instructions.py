@@ -25,9 +25,10 @@ CHECKOUT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
 LOOP = ("--package=iocurve-engine", "--example=null_loop")
 VOLUME = ("--package=iocurve-volume", "--features=fuzzing", "--bin=serve_calls")
-VOLUME_ROWS = {f"volume-{kind}": kind for kind in ("read", "write", "getattr", "create", "list", "list-plus")}
+KINDS = ("read", "write", "getattr", "create", "list", "list-plus", "read4", "create4")
+VOLUME_ROWS = {f"volume-{kind}": kind for kind in KINDS}
 """Calls of NFSv3 that the volume serves from memory, 32 at a time: READ and WRITE of 4 KiB, CREATE and
-REMOVE by turns, READDIR and READDIRPLUS of 4 KiB out of 1,000 names."""
+REMOVE by turns, READDIR and READDIRPLUS of 4 KiB out of 1,000 names; and READ and CREATE of NFSv4.1."""
 TIMEOUT_SECONDS = 1800
 MEMORY = Path("/dev/shm")
 """Directory of the file of the row ``sync``, if it exists: it is in memory, so no disk is involved."""

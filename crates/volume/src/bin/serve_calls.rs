@@ -17,6 +17,16 @@ use iocurve_wire::nfs3::{
     CREATE3args, CREATE3res, GETATTR3args, NFS_PROGRAM, NFS_V3, READ3args, READDIR3args, READDIRPLUS3args, REMOVE3args,
     WRITE3args, createhow3, diropargs3, nfs_fh3, nfsproc3, sattr3, stable_how,
 };
+use iocurve_wire::nfs4::attributes::Attributes;
+use iocurve_wire::nfs4::operations::{
+    CLOSE4args, CREATE_SESSION4args, EXCHANGE_ID4args, OPEN4args, PUTFH4args, READ4args, RECLAIM_COMPLETE4args,
+    REMOVE4args, SEQUENCE4args, callback_sec_parms4, createhow4, nfs_argop4, nfs_resop4, open_claim4, openflag4, share,
+    state_protect4_a,
+};
+use iocurve_wire::nfs4::{
+    MINOR_VERSION, NFS_V4, NFSPROC4_COMPOUND, channel_attrs4, client_owner4, compound4_head, compound4_result_head,
+    nfs_fh4, owner_name4, sessionid4, state_owner4, stateid4,
+};
 use iocurve_wire::rpc::{CallHeader, ReplyHeader, auth_flavor, authsys_parms, opaque_auth};
 use iocurve_wire::xdr::{Decode, Encode, Reader, from_bytes, to_bytes};
 
@@ -28,7 +38,11 @@ const CALLS_PER_TURN: u64 = 32;
 const LISTED_NAMES: u64 = 1000;
 /// Bytes of a listing.
 const LISTING_BYTES: u32 = 4096;
-const KINDS: [&str; 6] = ["read", "write", "getattr", "create", "list", "list-plus"];
+const KINDS: [&str; 8] = ["read", "write", "getattr", "create", "list", "list-plus", "read4", "create4"];
+/// Offset of the `xid` in a call.
+const XID_AT: usize = 4;
+/// Sequence id of a call that has not been numbered.
+const UNNUMBERED: u32 = 0xfedc_ba98;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -56,15 +70,20 @@ fn main() -> ExitCode {
     if kind.starts_with("list") {
         let names: Vec<_> = (0..LISTED_NAMES).map(|number| call("create", 2 * number, root, file)).collect();
         let mut names = names.concat();
-        renumber(&mut names, &mut xids);
+        renumber(&mut names, XID_AT, &mut xids);
         reply_bytes(&mut volume, &names);
     }
-    let number = |number| if kind == "create" { number } else { number * 7 % FILE_BLOCKS };
-    let turn: Vec<_> = (0..CALLS_PER_TURN).map(|at| call(kind, number(at), root, file)).collect();
-    let mut turn = turn.concat();
+    let number = |number| if kind.starts_with("create") { number } else { number * 7 % FILE_BLOCKS };
+    let session = kind.ends_with('4').then(|| make_session(&mut volume));
+    let turn = (0..CALLS_PER_TURN).map(|at| match session {
+        Some(session) => call4(kind, number(at), root, file, session),
+        None => call(kind, number(at), root, file),
+    });
+    let mut turn = turn.collect::<Vec<_>>().concat();
+    let number_at = turn.windows(4).position(|word| word == UNNUMBERED.to_be_bytes()).unwrap_or(XID_AT);
     let answer = |_| {
-        if kind == "create" {
-            renumber(&mut turn, &mut xids);
+        if session.is_some() || kind == "create" {
+            renumber(&mut turn, number_at, &mut xids);
         }
         reply_bytes(&mut volume, &turn)
     };
@@ -74,11 +93,11 @@ fn main() -> ExitCode {
 }
 
 /// Gives calls numbers that no call has had: one with the number of another would be answered as that was.
-fn renumber(calls: &mut [u8], xids: &mut impl Iterator<Item = u32>) {
+fn renumber(calls: &mut [u8], number_at: usize, numbers: &mut impl Iterator<Item = u32>) {
     let mut at = 0;
     while at < calls.len() {
-        let xid = xids.next().unwrap_or_default();
-        calls[at + 4..at + 8].copy_from_slice(&xid.to_be_bytes());
+        let number = numbers.next().unwrap_or_default();
+        calls[at + number_at..at + number_at + 4].copy_from_slice(&number.to_be_bytes());
         at += 4 + (u32::from_be_bytes([calls[at], calls[at + 1], calls[at + 2], calls[at + 3]]) & !(1 << 31)) as usize;
     }
 }
@@ -139,11 +158,103 @@ fn call(kind: &str, number: u64, root: nfs_fh3, file: nfs_fh3) -> Vec<u8> {
     }
 }
 
+/// Makes a session of `NFSv4.1`, in which one call was made.
+fn make_session(volume: &mut Fed) -> (u64, sessionid4) {
+    let exchange = nfs_argop4::EXCHANGE_ID(EXCHANGE_ID4args {
+        eia_clientowner: client_owner4 { co_verifier: [1; 8], co_ownerid: owner_name4(b"client") },
+        eia_flags: 0,
+        eia_state_protect: state_protect4_a::SP4_NONE(()),
+        eia_client_impl_id: None,
+    });
+    let reply = volume.feed(&compound(&[exchange]), usize::MAX).expect("an answer");
+    let nfs_resop4::EXCHANGE_ID(Ok(exchanged)) = first_result(&reply) else { panic!("no client id") };
+    let clientid = exchanged.eir_clientid;
+    let channel = channel_attrs4 {
+        ca_headerpadsize: 0,
+        ca_maxrequestsize: 1 << 16,
+        ca_maxresponsesize: 1 << 16,
+        ca_maxresponsesize_cached: 1 << 12,
+        ca_maxoperations: 8,
+        ca_maxrequests: 1,
+        ca_rdma_ird: None,
+    };
+    let create = nfs_argop4::CREATE_SESSION(CREATE_SESSION4args {
+        csa_clientid: clientid,
+        csa_sequence: exchanged.eir_sequenceid,
+        csa_flags: 0,
+        csa_fore_chan_attrs: channel,
+        csa_back_chan_attrs: channel,
+        csa_cb_program: 0,
+        csa_sec_parms: vec![callback_sec_parms4::AUTH_NONE(())],
+    });
+    let reply = volume.feed(&compound(&[create]), usize::MAX).expect("an answer");
+    let nfs_resop4::CREATE_SESSION(Ok(created)) = first_result(&reply) else { panic!("no session") };
+    let session = created.csr_sessionid;
+    let complete = nfs_argop4::RECLAIM_COMPLETE(RECLAIM_COMPLETE4args { rca_one_fs: false });
+    volume.feed(&compound(&[sequence(session, 1), complete]), usize::MAX).expect("an answer");
+    (clientid, session)
+}
+
+fn first_result(reply: &[u8]) -> nfs_resop4<'_> {
+    let mut reader = Reader::new(&reply[4..]);
+    ReplyHeader::decode(&mut reader).expect("a reply");
+    compound4_result_head::decode(&mut reader).expect("a result of COMPOUND");
+    nfs_resop4::decode(&mut reader).expect("a result of an operation")
+}
+
+fn sequence(session: sessionid4, number: u32) -> nfs_argop4<'static> {
+    nfs_argop4::SEQUENCE(SEQUENCE4args {
+        sa_sessionid: session,
+        sa_sequenceid: number,
+        sa_slotid: 0,
+        sa_highest_slotid: 0,
+        sa_cachethis: false,
+    })
+}
+
+/// As [`call`], in a session: files are created by OPEN and CLOSE in one COMPOUND.
+fn call4(kind: &str, number: u64, root: nfs_fh3, file: nfs_fh3, (clientid, session): (u64, sessionid4)) -> Vec<u8> {
+    let put = |handle| nfs_argop4::PUTFH(PUTFH4args { object: nfs_fh4(handle) });
+    let name = format!("name{}", number / 2);
+    let sequence = sequence(session, UNNUMBERED);
+    if kind == "read4" {
+        let (stateid, offset) = (stateid4::ANONYMOUS, number * BLOCK_BYTES as u64);
+        let read = nfs_argop4::READ(READ4args { stateid, offset, count: BLOCK_BYTES as u32 });
+        return compound(&[sequence, put(file.as_bytes()), read]);
+    }
+    let directory = put(root.as_bytes());
+    if !number.is_multiple_of(2) {
+        let remove = nfs_argop4::REMOVE(REMOVE4args { target: name.as_bytes() });
+        return compound(&[sequence, directory, remove]);
+    }
+    let attributes = to_bytes(&Attributes { mode: Some(0o644), ..Attributes::default() });
+    let how = createhow4::GUARDED4(from_bytes(&attributes).expect("attributes"));
+    let open = nfs_argop4::OPEN(OPEN4args {
+        seqid: 0,
+        share_access: share::OPEN4_SHARE_ACCESS_BOTH | share::OPEN4_SHARE_ACCESS_WANT_NO_DELEG,
+        share_deny: share::OPEN4_SHARE_DENY_NONE,
+        owner: state_owner4 { clientid, owner: owner_name4(b"client") },
+        openhow: openflag4::OPEN4_CREATE(how),
+        claim: open_claim4::CLAIM_NULL(name.as_bytes()),
+    });
+    let close = nfs_argop4::CLOSE(CLOSE4args { seqid: 0, open_stateid: stateid4::CURRENT });
+    compound(&[sequence, directory, open, close])
+}
+
+fn compound(operations: &[nfs_argop4<'_>]) -> Vec<u8> {
+    let head = compound4_head { tag: &[], minorversion: MINOR_VERSION, count: operations.len() as u32 };
+    let arguments = [to_bytes(&head), operations.iter().flat_map(to_bytes).collect()].concat();
+    record_of(NFS_V4, NFSPROC4_COMPOUND, &arguments)
+}
+
 fn record(procedure: nfsproc3, arguments: &impl Encode) -> Vec<u8> {
+    record_of(NFS_V3, procedure as u32, &to_bytes(arguments))
+}
+
+fn record_of(vers: u32, proc: u32, arguments: &[u8]) -> Vec<u8> {
     let body = to_bytes(&authsys_parms { stamp: 0, machinename: b"client", uid: 0, gid: 0, gids: vec![] });
     let cred = opaque_auth { flavor: auth_flavor::AUTH_SYS, body: &body };
-    let (prog, vers, proc) = (NFS_PROGRAM, NFS_V3, procedure as u32);
-    let header = CallHeader { xid: 1, rpcvers: 2, prog, vers, proc, cred, verf: opaque_auth::NONE };
-    let call = [to_bytes(&header), to_bytes(arguments)].concat();
+    let header = CallHeader { xid: 1, rpcvers: 2, prog: NFS_PROGRAM, vers, proc, cred, verf: opaque_auth::NONE };
+    let call = [&to_bytes(&header), arguments].concat();
     [&(1 << 31 | call.len() as u32).to_be_bytes(), call.as_slice()].concat()
 }
