@@ -38,7 +38,7 @@ GROUPS = {
     "test_check.py": "check",
 }
 """Files whose tests run one after another in one process: what they share takes long to start."""
-SERVERS = {"ganesha", "restarting_ganesha", "cluster", "served", "volume", "kernel_nfs"}
+SERVERS = {"ganesha", "restarting_ganesha", "cluster", "served", "volume", "shared_volume", "kernel_nfs"}
 
 
 class Groups(LoadScopeScheduling):  # type: ignore[misc]

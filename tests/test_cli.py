@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -48,18 +47,12 @@ def wait_for_reads(port: int) -> None:
     raise AssertionError("nothing is read")
 
 
-@pytest.fixture(scope="module")
-def served() -> Iterator[Server]:
-    with volume("--unlimited") as server:
-        yield server
-
-
 def on(server: Server, *more: str) -> tuple[str, ...]:
     return (*READS, "--ioengine=nfs", f"--nfs_url={server.url}", *more)
 
 
-def test_stdout_has_nothing_but_the_json(served: Server) -> None:
-    ran = iocurve("fio", *on(served, "--output-format=json", "--iodepth=8", "--nconnect=2"))
+def test_stdout_has_nothing_but_the_json(shared_volume: Server) -> None:
+    ran = iocurve("fio", *on(shared_volume, "--output-format=json", "--iodepth=8", "--nconnect=2"))
     assert ran.returncode == 0, ran.stderr
     read = json.loads(ran.stdout)["jobs"][0]["read"]
     assert (read["total_ios"], read["io_bytes"]) == (256, 1 << 20)
@@ -115,8 +108,8 @@ def test_a_refused_connection_is_reported_with_the_address() -> None:
     assert f"127.0.0.1:{port} refused the connection" in ran.stderr
 
 
-def test_an_unknown_export_is_reported_with_the_exports(served: Server) -> None:
-    ran = iocurve("fio", *READS, "--ioengine=nfs", f"--nfs_url=nfs://127.0.0.1:{served.port}/other")
+def test_an_unknown_export_is_reported_with_the_exports(shared_volume: Server) -> None:
+    ran = iocurve("fio", *READS, "--ioengine=nfs", f"--nfs_url=nfs://127.0.0.1:{shared_volume.port}/other")
     assert ran.returncode == 1
     assert "/other" in ran.stderr
     assert "/vol" in ran.stderr
@@ -161,11 +154,11 @@ def test_ctrl_c_keeps_the_measurements(tmp_path: Path) -> None:
     assert "incomplete" in (tmp_path / "report.html").read_text(encoding="utf-8").lower()
 
 
-def test_ctrl_c_in_an_envelope_removes_its_files(tmp_path: Path, served: Server) -> None:
+def test_ctrl_c_in_an_envelope_removes_its_files(tmp_path: Path, shared_volume: Server) -> None:
     command = [
         *IOCURVE,
         "envelope",
-        served.url,
+        shared_volume.url,
         "--out",
         str(tmp_path / "out"),
         "--size",
@@ -182,7 +175,7 @@ def test_ctrl_c_in_an_envelope_removes_its_files(tmp_path: Path, served: Server)
     result = Result.read(tmp_path / "out/result.json")
     assert result.state == "interrupted"
     assert result.points[0].outcome.state == "finished"
-    listed = subprocess.run(["nfs-ls", served.libnfs_url], capture_output=True, text=True, check=False)
+    listed = subprocess.run(["nfs-ls", shared_volume.libnfs_url], capture_output=True, text=True, check=False)
     assert "iocurve-envelope" not in listed.stdout
 
 

@@ -84,8 +84,8 @@ def test_every_kind_is_counted_once_per_local_file(tmp_path: Path) -> None:
 
 @VERSIONS
 @pytest.mark.parametrize("keep_open", [False, True])
-def test_every_kind_is_counted_once_per_file_over_nfs(volume: Server, version: str, keep_open: bool) -> None:
-    outcome = all_kinds(nfs_metadata(volume, version, keep_open=keep_open), "")
+def test_every_kind_is_counted_once_per_file_over_nfs(shared_volume: Server, version: str, keep_open: bool) -> None:
+    outcome = all_kinds(nfs_metadata(shared_volume, version, keep_open=keep_open), "")
     assert counts(outcome) == EXPECTED
     assert outcome.workers[0].engine.startswith(f"metadata operations over user-space NFSv{version} over 1 TCP")
 
@@ -114,8 +114,8 @@ def data_of(engine: plan.EnginePlan, root: str) -> Outcome:
 
 
 @PLACES
-def test_an_open_file_is_written_and_read(place: str, tmp_path: Path, volume: Server) -> None:
-    engine = local_engine(keep_open=True) if place == "local" else nfs_metadata(volume, place, keep_open=True)
+def test_an_open_file_is_written_and_read(place: str, tmp_path: Path, shared_volume: Server) -> None:
+    engine = local_engine(keep_open=True) if place == "local" else nfs_metadata(shared_volume, place, keep_open=True)
     outcome = data_of(engine, str(tmp_path) if place == "local" else "")
     expected = [("create", 1, 0, 0), ("write", 1, 4096, 0), ("rename", 1, 0, 0), ("open", 1, 0, 0)]
     assert counts(outcome) == [*expected, ("read", 1, 4096, 0), ("delete", 1, 0, 0)]
@@ -123,8 +123,8 @@ def test_an_open_file_is_written_and_read(place: str, tmp_path: Path, volume: Se
 
 @pytest.mark.slow
 @PLACES
-def test_an_operation_that_fails_says_which_file_and_why(place: str, tmp_path: Path, volume: Server) -> None:
-    engine = local_engine() if place == "local" else nfs_metadata(volume, place)
+def test_an_operation_that_fails_says_which_file_and_why(place: str, tmp_path: Path, shared_volume: Server) -> None:
+    engine = local_engine() if place == "local" else nfs_metadata(shared_volume, place)
     root = f"{tmp_path}/" if place == "local" else ""
     outcome = one_after_another(each(engine, "delete", [f"{root}missing"]))
     assert outcome.workers[0].errno == errno.ENOENT
@@ -183,8 +183,8 @@ def test_a_file_in_the_place_of_a_directory_ends_the_job_and_no_directory_stays(
 
 
 @VERSIONS
-def test_directories_of_an_export_are_created_before_the_run(volume: Server, version: str) -> None:
-    url = f"{volume.url}&vers={version}"
+def test_directories_of_an_export_are_created_before_the_run(shared_volume: Server, version: str) -> None:
+    url = f"{shared_volume.url}&vers={version}"
     job = f"--name=d{version} --ioengine=dirdelete --nrfiles=3 --filesize=4k --iodepth=2 --nfs_url={url}"
     worker_outcome = iocurve.run(job).points[0].outcome.workers[0]
     assert (worker_outcome.state, worker_outcome.operations["rmdir"].operations) == ("finished", 3)

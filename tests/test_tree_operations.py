@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,19 +25,12 @@ DIRECTORIES = 3
 KINDS: tuple[plan.OperationKind, ...] = (*plan.METADATA_KINDS, "read", "write")
 
 
-@pytest.fixture(scope="module")
-def tree_volume() -> Iterator[Server]:
-    """An embedded volume for all tests of this module: each uses another root."""
-    with served("--unlimited") as server:
-        yield server
-
-
 @pytest.fixture(params=["local", "3", "4.1"])
-def place(request: pytest.FixtureRequest, tree_volume: Server, tmp_path: Path) -> tuple[plan.EnginePlan, str]:
+def place(request: pytest.FixtureRequest, shared_volume: Server, tmp_path: Path) -> tuple[plan.EnginePlan, str]:
     """An engine, and a root on its file system."""
     if request.param == "local":
         return local_engine(keep_open=True), str(tmp_path)
-    return nfs_metadata(tree_volume, request.param, keep_open=True), f"{request.node.name}"
+    return nfs_metadata(shared_volume, request.param, keep_open=True), f"{request.node.name}"
 
 
 def tree(files: int = FILES // DIRECTORIES, size: int = 3000) -> plan.Tree:

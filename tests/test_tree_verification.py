@@ -19,9 +19,9 @@ from iocurve.measure import local
 from plans import nfs_engine
 from programs import iocurve
 from test_metadata import local_engine, nfs_metadata
-from test_tree_operations import FILES, place, tree_volume, walk
+from test_tree_operations import FILES, place, walk
 
-__all__ = ["place", "tree_volume"]
+__all__ = ["place"]
 
 pytestmark = pytest.mark.slow
 

@@ -25,17 +25,17 @@ def original(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.mark.parametrize("original", SIZES_BYTES, indirect=True)
-def test_nfs_cp_brings_a_file_there_and_back(volume: Server, original: Path, tmp_path: Path) -> None:
-    _tool("nfs-cp", str(original), _url(volume, "copy"))
+def test_nfs_cp_brings_a_file_there_and_back(shared_volume: Server, original: Path, tmp_path: Path) -> None:
+    _tool("nfs-cp", str(original), _url(shared_volume, original.parent.name))
     back = tmp_path / "back"
-    _tool("nfs-cp", _url(volume, "copy"), str(back))
+    _tool("nfs-cp", _url(shared_volume, original.parent.name), str(back))
     assert back.read_bytes() == original.read_bytes()
 
 
 @pytest.mark.parametrize("original", SIZES_BYTES, indirect=True)
-def test_nfs_cat_prints_what_nfs_cp_wrote(volume: Server, original: Path) -> None:
-    _tool("nfs-cp", str(original), _url(volume, "copy"))
-    assert _tool("nfs-cat", _url(volume, "copy")) == original.read_bytes()
+def test_nfs_cat_prints_what_nfs_cp_wrote(shared_volume: Server, original: Path) -> None:
+    _tool("nfs-cp", str(original), _url(shared_volume, original.parent.name))
+    assert _tool("nfs-cat", _url(shared_volume, original.parent.name)) == original.read_bytes()
 
 
 @pytest.mark.parametrize("original", [1234], indirect=True)
@@ -47,14 +47,14 @@ def test_nfs_ls_lists_names_and_sizes(volume: Server, original: Path) -> None:
     assert sorted((fields[-1], fields[-2]) for fields in listed) == [("one", "1234"), ("two", "1234")]
 
 
-def test_a_missing_file_is_an_error(volume: Server) -> None:
-    failed = subprocess.run(["nfs-cat", _url(volume, "nothing")], capture_output=True, timeout=60, check=False)
+def test_a_missing_file_is_an_error(shared_volume: Server) -> None:
+    failed = subprocess.run(["nfs-cat", _url(shared_volume, "nothing")], capture_output=True, timeout=60, check=False)
     assert failed.returncode != 0
     assert b"NFS3ERR_NOENT" in failed.stderr
 
 
-def test_an_unknown_export_is_refused(volume: Server) -> None:
-    elsewhere = volume.libnfs_url.replace(f"127.0.0.1{volume.export}", "127.0.0.1/elsewhere")
+def test_an_unknown_export_is_refused(shared_volume: Server) -> None:
+    elsewhere = shared_volume.libnfs_url.replace(f"127.0.0.1{shared_volume.export}", "127.0.0.1/elsewhere")
     failed = subprocess.run(["nfs-ls", elsewhere], capture_output=True, timeout=60, check=False)
     assert failed.returncode != 0
     assert b"MNT3ERR_NOENT" in failed.stderr
