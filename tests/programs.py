@@ -1,16 +1,20 @@
-"""Command lines of iocurve, in this process."""
+"""Command lines of iocurve, in this process, and others."""
 
 from __future__ import annotations
 
 import io
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from iocurve.cli import main
+
+IOCURVE = (sys.executable, "-m", "iocurve")
 
 
 def status_of(*arguments: str) -> int:
@@ -29,3 +33,8 @@ def iocurve(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedPro
         patch.setattr(sys, "stdin", io.StringIO())
         status = status_of(*arguments)
     return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
+
+
+def completed(command: Sequence[str | Path], *, timeout: float = 60, **how: Any) -> subprocess.CompletedProcess[str]:
+    """A command, run to its end as a process."""
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, **how)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from programs import completed
 
 ROOT = Path(__file__).parents[1]
 MESSAGE = "iocurve needs cargo 1.88 or newer, with rustfmt and clippy for the tests. This fetches it:"
@@ -24,12 +25,8 @@ def test_a_cargo_that_is_missing_or_too_old_is_found_before_anything_else(tmp_pa
     if version is not None:
         (programs / "cargo").write_text(f"#!/bin/sh\necho 'cargo {version} (0123abcd 2025-01-01)'\n", encoding="utf-8")
         (programs / "cargo").chmod(0o755)
-    ran = subprocess.run(
+    ran = completed(
         ["make", "--no-print-directory", "build", f"VENV={tmp_path}/venv"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
         cwd=ROOT,
         env=os.environ | {"PATH": str(programs)},
     )
@@ -74,12 +71,8 @@ def output_of_pytest(directory: Path, texts: dict[str, str], *, ci: str, process
         (directory / name).write_text(text, encoding="utf-8")
     options = ["-p", "conftest", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
     options += ["--rootdir", ".", "--basetemp", "base"]
-    return subprocess.run(
+    return completed(
         [sys.executable, "-m", "pytest", *options, "--numprocesses", str(processes), "."],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
         cwd=directory,
         env=os.environ
         | {"CI": ci, "BASE": str(directory / "base"), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},

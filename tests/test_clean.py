@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,11 +23,10 @@ from iocurve.targets.places import LocalPlace, NfsPlace, Place
 from iocurve.targets.target import NfsTarget
 from load_clients import LocalLink, group_of
 from plans import file_plan, local_engine, nfs_engine, plan_of, worker
-from programs import iocurve
+from programs import IOCURVE, iocurve
 
 pytestmark = pytest.mark.slow
 
-IOCURVE = (sys.executable, "-m", "iocurve")
 RUN = "iocurve-test-0123abcd"
 DEAD_PROCESS = 2**22 + 1
 """Above the largest process number that Linux gives."""

@@ -16,11 +16,10 @@ from bench.servers import Server, free_ports, volume
 from goldens import cases
 from iocurve.result.document import Result
 from iocurve.volume import control
-from programs import iocurve
+from programs import IOCURVE, completed, iocurve
 
 pytestmark = pytest.mark.slow
 
-IOCURVE = (sys.executable, "-m", "iocurve")
 READS = ("--name=t", "--rw=randread", "--bs=4k", "--size=1m", "--eta=never")
 
 
@@ -121,12 +120,8 @@ def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:
     secret.chmod(0)
     arguments = ("fio", *READS, f"--filename={secret}")
     # Root may read anything, unless it has dropped that capability.
-    ran = subprocess.run(
-        [*(("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()), *IOCURVE, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+    ran = completed(
+        [*(("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()), *IOCURVE, *arguments]
     )
     assert ran.returncode == 1, ran.stderr
     assert "Permission denied" in ran.stderr
@@ -175,7 +170,7 @@ def test_ctrl_c_in_an_envelope_removes_its_files(tmp_path: Path, shared_volume: 
     result = Result.read(tmp_path / "out/result.json")
     assert result.state == "interrupted"
     assert result.points[0].outcome.state == "finished"
-    listed = subprocess.run(["nfs-ls", shared_volume.libnfs_url], capture_output=True, text=True, check=False)
+    listed = completed(["nfs-ls", shared_volume.libnfs_url])
     assert "iocurve-envelope" not in listed.stdout
 
 
@@ -238,5 +233,5 @@ def test_a_removed_current_directory_is_named(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     script = f"cd {gone} && rmdir {gone} && exec {sys.executable} -m iocurve explain fio --name=a --size=1m"
-    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    done = completed(["sh", "-c", script])
     assert (done.returncode, done.stderr) == (1, "iocurve: the current directory was removed; change to another one\n")

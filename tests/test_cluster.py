@@ -41,6 +41,7 @@ from iocurve.measure.records import Introduction, Survey
 from iocurve.result import host
 from iocurve.result.document import MountFacts, Result
 from plans import local_engine, own_file, plan_of, worker
+from programs import IOCURVE, completed
 from published_vdbench import SEED_HOSTS, SEED_VOLUMES, seed_files
 
 pytestmark = pytest.mark.slow
@@ -265,14 +266,9 @@ def _open(address: str) -> None:
 def test_a_second_run_is_told_at_once_what_has_the_cluster(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["iocurve", "knee", "/mnt"])
     with opened(cluster, 2):
-        iocurve = [sys.executable, "-m", "iocurve"]
         words = ["fio", "--client=127.0.0.13", "--name=read", "--ioengine=null", "--size=1m", "--rw=read"]
-        second = subprocess.run(
-            [*iocurve, *words, f"--on={cluster.address}"], capture_output=True, text=True, timeout=60
-        )
-        checked = subprocess.run(
-            [*iocurve, "cluster", "check", "--on", cluster.address], capture_output=True, text=True, timeout=60
-        )
+        second = completed([*IOCURVE, *words, f"--on={cluster.address}"])
+        checked = completed([*IOCURVE, "cluster", "check", "--on", cluster.address])
     assert second.returncode == 1
     assert f"the cluster is busy with 'iocurve knee /mnt' (process {os.getpid()} of " in second.stderr
     assert checked.returncode == 0, "a check needs no agent"
@@ -298,7 +294,7 @@ def test_a_signal_stops_all_clients_and_what_they_measured_is_reported(
     job.write_text(LONG_JOB, encoding="utf-8")
     words = ["run", str(job), "--clients", "2", "--on", cluster.address, "--out", str(out), "--quiet"]
     of_lost_clients = _measuring()
-    process = subprocess.Popen([sys.executable, "-m", "iocurve", *words])
+    process = subprocess.Popen([*IOCURVE, *words])
     try:
         while len(_measuring()) < len(of_lost_clients) + 2:
             assert process.poll() is None
@@ -397,13 +393,10 @@ raise SystemExit(run("diskspd", sys.argv[2:]))
 @pytest.mark.usefixtures("_ray_addresses")
 def test_a_number_of_clients_without_a_cluster_is_processes_here(tmp_path: Path) -> None:
     words = [str(_ports()["metrics_agent_port"]), "--clients=2", "-c64K", "-b4K", "-d1", "-W0", str(tmp_path / "data")]
-    ran = subprocess.run(
+    ran = completed(
         [sys.executable, "-c", HERE, *words],
         env=os.environ | {"XDG_STATE_HOME": str(tmp_path / "state"), "RAY_AUTH_MODE": ""},
-        capture_output=True,
-        text=True,
         timeout=180,
-        check=False,
     )
     assert ran.returncode == 0, ran.stderr
     assert "computer name: 127.0.0.41, 127.0.0.42" in ran.stdout

@@ -34,6 +34,7 @@ from iocurve.foundation.errors import DialectError, PlanError, RunError, TargetE
 from iocurve.machine.processes import Process, start_ticks
 from iocurve.measure.group import ClientGroup
 from load_clients import LocalLink, group_of
+from programs import completed
 
 
 @pytest.mark.parametrize(
@@ -257,13 +258,7 @@ def test_a_job_runs_on_a_host_that_has_sshd_and_python_alone(
     ssh = f"ssh -F {tmp_path}/known -i {tmp_path}/key -b 127.0.0.30"
     words = ["--name=read", "--rw=read", "--ioengine=null", "--size=1m", "--bs=4k", "--thread"]
     # Ray keeps a cluster's token for the whole process.
-    ran = subprocess.run(
-        [sys.executable, "-m", "iocurve", "fio", "--hosts", sshd, "--ssh", ssh, *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    ran = completed([sys.executable, "-m", "iocurve", "fio", "--hosts", sshd, "--ssh", ssh, *words], timeout=300)
     assert ran.returncode == 0, ran.stderr
     assert "127.0.0.31: has joined" in ran.stderr
     assert "io=1024KiB" in ran.stdout

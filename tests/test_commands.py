@@ -6,7 +6,6 @@ import io
 import json
 import re
 import shlex
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ from iocurve.measure.scenario.command import envelope
 from iocurve.measure.search.command import workload_of
 from iocurve.report.table import Table, result_table
 from iocurve.targets.opened_target import UNOPENED
-from programs import iocurve
+from programs import completed, iocurve
 
 OPTIONS_IN_A_BOX_MAX = 12
 DIALECTS = ("fio", "vdbench", "mdtest", "elbencho", "diskspd")
@@ -317,5 +316,5 @@ def test_the_completion_script_of_bash_completes(tmp_path: Path) -> None:
     script.write_text(iocurve("completion", "bash").stdout)
     asked = f"source {script}; COMP_WORDS=(iocurve vol); COMP_CWORD=1; COMP_LINE='iocurve vol'; COMP_POINT=11; "
     asked += '_iocurve 2>/dev/null; echo "${COMPREPLY[@]}"'
-    ran = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, timeout=30, check=False)
+    ran = completed(["bash", "-c", asked], timeout=30)
     assert ran.stdout.split() == ["volume"], ran.stderr

@@ -35,6 +35,7 @@ from iocurve.report.progress import NoView, PlainView, StartedPoint, finished_li
 from iocurve.report.table import result_table
 from iocurve.report.views import progress_view, served_progress, with_observer
 from iocurve.result.caps import Cap
+from programs import IOCURVE
 
 
 class Clock:
@@ -390,7 +391,7 @@ def test_the_page_shows_the_run_and_becomes_the_report(tmp_path: Path) -> None:
 @pytest.mark.parametrize("has_report", [True, False])
 def test_a_browser_shows_a_whole_run_and_its_report(has_report: bool, tmp_path: Path) -> None:
     job = ["fio", "--serve=0", *(["--out=out"] if has_report else []), *JOB[1:], "--runtime=4", "--name=log", *JOB[2:]]
-    command = [sys.executable, "-m", "iocurve", *job, "--runtime=4", "--rate_iops=100"]
+    command = [*IOCURVE, *job, "--runtime=4", "--rate_iops=100"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as process:
         assert process.stderr is not None
         url = next(line for line in process.stderr if line.startswith("progress: ")).split()[1]
@@ -434,7 +435,7 @@ def in_terminal(command: list[str], *, stdout: Path | None = None, keys: str = "
     before = termios.tcgetattr(tail)
     with stdout.open("wb") if stdout else nullcontext(tail) as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "iocurve", *command],
+            [*IOCURVE, *command],
             stdin=tail,
             stdout=out,
             stderr=tail,

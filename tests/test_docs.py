@@ -39,6 +39,7 @@ from iocurve.result.document import Result
 from iocurve.targets.opened_target import UNOPENED
 from iocurve.volume import profile as profiles
 from iocurve.volume.spec import read_spec
+from programs import completed
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -311,7 +312,7 @@ def test_no_block_is_of_a_language_that_no_test_loads() -> None:
 
 @pytest.mark.parametrize(("page", "block"), list(blocks("sh")))
 def test_a_block_of_shell_is_a_script(page: str, block: str) -> None:
-    checked = subprocess.run(["bash", "-n"], input=block, text=True, capture_output=True, check=False)
+    checked = completed(["bash", "-n"], input=block)
     assert checked.returncode == 0, f"{page}: {checked.stderr}"
 
 

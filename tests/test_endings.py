@@ -29,11 +29,10 @@ from iocurve.report import page
 from iocurve.report.page import ReportDirectory
 from iocurve.result.document import Result
 from plans import file_plan, nfs_engine, plan_of, worker
-from programs import iocurve
+from programs import IOCURVE, completed, iocurve
 
 pytestmark = pytest.mark.slow
 
-IOCURVE = (sys.executable, "-m", "iocurve")
 REPORT = {"points.csv", "report.html", "result.json"}
 SIGNAL_IN_AN_IMPORT = """
 import os, sys
@@ -240,7 +239,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def signalled(directory: Path, number: int, module: str, *words: str) -> tuple[int, str]:
     """The exit status and the errors of a command that receives a signal when it imports a module."""
     command = [sys.executable, "-c", SIGNAL_IN_AN_IMPORT, str(int(number)), module, *words]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=directory)
+    ran = completed(command, cwd=directory)
     return ran.returncode, ran.stderr
 
 
@@ -317,7 +316,7 @@ def test_a_directory_that_is_full_is_an_error_before_anything_runs(tmp_path: Pat
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 10, 1 << 10))
 
     command = [*IOCURVE, "envelope", str(data_directory(tmp_path)), "--out", str(tmp_path / "out")]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, preexec_fn=limit)
+    ran = completed(command, preexec_fn=limit)
     assert ran.returncode == 2
     assert ran.stderr == f"iocurve: --out {tmp_path}/out: File too large; name a directory that you can write to\n"
 
@@ -355,7 +354,7 @@ def test_a_result_that_cannot_be_written_ends_no_run(tmp_path: Path, capsys: pyt
 def test_stdout_that_cannot_be_written_is_an_error(tmp_path: Path, place: str, why: str) -> None:
     for command in ("scenario list", f"fio --name=t --size=64k --directory={tmp_path} --out={tmp_path}/out"):
         line = f"'{sys.executable}' -m iocurve {command} >{place}"
-        ran = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+        ran = completed(["sh", "-c", line])
         assert ran.returncode == 1, ran.stderr
         assert ran.stderr.splitlines()[-1] == f"iocurve: stdout cannot be written: {why}"
     assert written(tmp_path) == REPORT
@@ -364,7 +363,7 @@ def test_stdout_that_cannot_be_written_is_an_error(tmp_path: Path, place: str, w
 def test_a_plain_locale_gets_characters_that_it_has() -> None:
     environment = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
     command = [*IOCURVE, "scenario", "show", "envelope"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
+    ran = completed(command, env=environment)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.isascii()
     assert ran.stdout.startswith("envelope: ")
@@ -426,7 +425,7 @@ cli.main()
 @pytest.mark.parametrize("at", ["flush", "exit", "never"])
 def test_a_second_signal_at_the_end_changes_nothing(at: str) -> None:
     command = (sys.executable, "-c", SCRIPT.format(at=repr(at)), "explain")
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ended = completed(command)
     assert (ended.returncode, ended.stderr) == (143, "")
 
 
@@ -454,6 +453,6 @@ except KeyboardInterrupt:
 
 def test_signals_wait_while_a_file_is_written(tmp_path: Path) -> None:
     command = (sys.executable, "-c", WRITING, str(tmp_path / "file"))
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ended = completed(command)
     assert (ended.returncode, ended.stderr) == (143, "")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"file": b"whole"}

@@ -31,6 +31,7 @@ from iocurve.engine.plan import Worker
 from iocurve.foundation.errors import DialectError, PlanError
 from iocurve.job.model import PARTS, Percent, PerKind
 from iocurve.measure import jobs
+from programs import completed
 
 MACHINE = HeldMachine(directories=frozenset({"/d"}))
 
@@ -358,9 +359,7 @@ def run_fio(case: Case, directory: Path) -> dict[str, Any]:
 def called(case: Case, directory: Path, *more: str) -> subprocess.CompletedProcess[str]:
     command = ["fio", *case.arguments.split(), *more]
     environment = os.environ | case.environment
-    return subprocess.run(
-        command, cwd=directory, env=environment, capture_output=True, text=True, check=False, timeout=60
-    )
+    return completed(command, cwd=directory, env=environment)
 
 
 # ---- information for scripts

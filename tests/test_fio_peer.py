@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from iocurve.engine.derived import block_bytes_min
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import Plan, Worker
 from iocurve.measure import local
+from programs import completed
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")]
 
@@ -52,7 +52,7 @@ def test_iocurve_does_what_fio_does(job: str, tmp_path: Path) -> None:
 
 
 def test_every_option_of_fio_has_an_answer() -> None:
-    listed = subprocess.run(["fio", "--cmdhelp=all"], capture_output=True, text=True, check=False, timeout=20).stdout
+    listed = completed(["fio", "--cmdhelp=all"], timeout=20).stdout
     names = [line.split(":")[0].strip() for line in listed.splitlines() if " : " in line]
     assert len(names) > 150
     assert [name for name in names if name not in BY_NAME] == []
@@ -65,9 +65,7 @@ def test_a_wrong_value_is_an_error_wherever_fio_has_a_list_or_a_number() -> None
             option.effect(Draft(), "wrong?", Context(option=name))
         except ValueError:
             continue
-        described = subprocess.run(
-            ["fio", f"--cmdhelp={name}"], capture_output=True, text=True, check=False, timeout=20
-        )
+        described = completed(["fio", f"--cmdhelp={name}"], timeout=20)
         if any(word in described.stdout for word in ("valid values:", "type: integer", "type: boolean")):
             accepted.append(name)
     assert accepted == []
@@ -75,7 +73,7 @@ def test_a_wrong_value_is_an_error_wherever_fio_has_a_list_or_a_number() -> None
 
 def run_fio(arguments: list[str], directory: Path) -> dict[str, Any]:
     command = ["fio", *arguments, "--output-format=json"]
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=30)
+    done = completed(command, cwd=directory, timeout=30)
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])
     return document

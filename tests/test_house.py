@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -13,6 +12,7 @@ import grimp
 import pytest
 
 import iocurve
+from programs import completed
 from rust_modules import circles
 
 ROOT = Path(__file__).parent.parent
@@ -48,9 +48,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def loaded(*arguments: str, cwd: Path | None = None) -> set[str]:
     """Modules that a command has loaded when it ends."""
-    ran = subprocess.run(
-        [sys.executable, "-c", LISTING, *arguments], capture_output=True, text=True, timeout=60, cwd=cwd, check=False
-    )
+    ran = completed([sys.executable, "-c", LISTING, *arguments], cwd=cwd)
     assert ran.returncode == 0, ran.stderr
     modules: list[str] = json.loads(ran.stderr.splitlines()[-1])
     return set(modules)
@@ -67,7 +65,7 @@ def heavy(modules: set[str]) -> set[str]:
 
 def test_imports_only_go_down() -> None:
     linter = Path(sys.executable).parent / "lint-imports"
-    ran = subprocess.run([linter, "--no-cache"], capture_output=True, text=True, timeout=60, cwd=ROOT, check=False)
+    ran = completed([linter, "--no-cache"], cwd=ROOT)
     assert ran.returncode == 0, ran.stdout
 
 

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -28,7 +27,7 @@ from iocurve.report.figures import figures
 from iocurve.report.table import result_table
 from iocurve.result.document import Result
 from iocurve.result.document_file import RESULT_NAME
-from programs import iocurve, status_of
+from programs import IOCURVE, iocurve, status_of
 
 REASON = "Ctrl-C after point 3 of 26"
 PASSING = ("--fail-if", "p99 > 100s")
@@ -149,7 +148,7 @@ def test_mdtests_table_has_no_values_of_iterations_that_did_not_run(
 @pytest.mark.slow
 @cases("measure/text_that_was_kept")
 def test_text_that_was_kept_of_a_run_that_ended_early_says_so(words: str, name: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "iocurve", *words.split()]
+    command = [*IOCURVE, *words.split()]
     environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
     with subprocess.Popen(
         command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

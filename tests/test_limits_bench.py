@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 
 import pytest
 
@@ -16,6 +15,7 @@ from goldens import cases
 from iocurve.measure import local
 from iocurve.result.caps import Burst, Cap
 from iocurve.targets.target import NfsTarget
+from programs import completed
 
 assert kinds
 assert held_out
@@ -40,7 +40,7 @@ def test_the_server_reads_the_limits_of_each_kind(name: str) -> None:
 
 def test_the_server_refuses_a_limit_that_it_does_not_know() -> None:
     for words in ("budget,rate=1", "bucket", "bucket,rate=1,pace=2"):
-        ran = subprocess.run([program("stub_server"), "--limit", words], capture_output=True, text=True, check=False)
+        ran = completed([program("stub_server"), "--limit", words])
         assert ran.returncode == 2
         assert "is no limit" in ran.stderr
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench.servers import IOCURVE, volume
+from programs import completed
 
 IO_URING_SETUP, OPENAT2, EPOLL_PWAIT2 = 425, 437, 441
 
@@ -82,7 +83,7 @@ def test_a_load_that_names_no_engine_runs_without_io_uring(tmp_path: Path, line:
     (tmp_path / "there").mkdir()
     (tmp_path / "job.toml").write_text('[[job]]\npaths = ["data"]\nsize = "1MiB"\nwrites = true\ntime_based = false\n')
     command = [*without(IO_URING_SETUP, OPENAT2, EPOLL_PWAIT2), str(IOCURVE), *line.split()]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+    ran = completed(command, cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)
     assert found["state"] == "finished"
@@ -91,7 +92,7 @@ def test_a_load_that_names_no_engine_runs_without_io_uring(tmp_path: Path, line:
 
 def test_a_job_that_names_io_uring_is_refused_where_it_is_missing(tmp_path: Path) -> None:
     command = [*without(IO_URING_SETUP), str(IOCURVE), "fio", "--name=job", "--ioengine=io_uring", *LOCAL_JOB]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+    ran = completed(command, cwd=tmp_path)
     assert ran.returncode == 1
     assert "this kernel has no io_uring (or a seccomp filter hides it)" in ran.stderr
     assert "--ioengine=libaio" in ran.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import tomllib
 from contextlib import suppress
 from pathlib import Path
@@ -32,7 +31,7 @@ from iocurve.result.document import Result
 from iocurve.result.document_file import RESULT_NAME
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import UNOPENED
-from programs import iocurve
+from programs import IOCURVE, iocurve
 
 TINY = data("scenarios/tiny.toml")
 
@@ -298,7 +297,7 @@ def test_an_interrupted_run_keeps_its_points_and_can_be_resumed(tmp_path: Path) 
     place.mkdir()
     to = ["--target", str(place), "--out", str(out), "--retries", "0"]
     words = ["run", str(scenario), *to]
-    command_line = [sys.executable, "-m", "iocurve", *words]
+    command_line = [*IOCURVE, *words]
     with subprocess.Popen(command_line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         for line in process.stderr:

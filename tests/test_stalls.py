@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from iocurve.engine.outcome import Absence, WorkerOutcome
 from iocurve.foundation.units import SECOND_NS
 from iocurve.result.document import MachineUse, Point, Result
 from iocurve.result.stalls import absences, longest_stall, remarks, unwritten_text
-from programs import status_of
+from programs import IOCURVE, status_of
 
 MS = 1_000_000
 
@@ -146,7 +145,7 @@ def test_a_condition_finds_the_stall() -> None:
 @pytest.mark.alone
 def test_a_client_that_was_stopped_says_so_and_does_not_blame_the_target(tmp_path: Path) -> None:
     options = ("--ioengine=null", "--rw=randread", "--bs=4k", "--size=1g", "--time_based", "--runtime=3", "--iodepth=4")
-    command = [sys.executable, "-m", "iocurve", "fio", "--name=r", *options, "--out", str(tmp_path / "out")]
+    command = [*IOCURVE, "fio", "--name=r", *options, "--out", str(tmp_path / "out")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as running:
         assert running.stderr is not None
         assert any("running" in line for line in running.stderr)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.faults.victims import VolumeProcess, volume_process
+from bench.faults.victims import volume_process
 from bench.servers import volume as served
 from goldens import data, matches
 from iocurve.engine import plan
-from iocurve.engine.outcome import Live, Outcome
+from iocurve.engine.outcome import Outcome
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
 from iocurve.measure import local
 from plans import nfs_engine
 from programs import iocurve
 from test_metadata import local_engine, nfs_metadata
+from test_nfs_restarts import Killer
 from test_tree_operations import FILES, place, walk
 
 __all__ = ["place"]
@@ -156,21 +156,6 @@ def test_every_fault_of_names_attributes_and_contents_is_named(
         assert {name for _, name in differences} <= injected
 
 
-class Killer:
-    """Kills a volume twice while a load runs, and starts it again each time."""
-
-    def __init__(self, server: VolumeProcess) -> None:
-        self._server, self.kills = server, 0
-
-    def __call__(self, live: Live) -> bool:
-        if live.phase == "run" and not live.waiting and live.intervals >= 5 * (self.kills + 1) and self.kills < 2:
-            self._server.kill()
-            time.sleep(0.3)
-            self._server.start()
-            self.kills += 1
-        return False
-
-
 @pytest.mark.parametrize("version", ["3", "4.1"])
 def test_a_verified_mix_over_two_kills_of_the_server_reports_nothing_falsely(version: str, tmp_path: Path) -> None:
     with volume_process(tmp_path) as server:
@@ -180,12 +165,12 @@ def test_a_verified_mix_over_two_kills_of_the_server_reports_nothing_falsely(ver
         # Pauses are not made up for: the load lasts two seconds apart from the kills.
         pauses = plan.Think(pause_ns=MILLISECOND_NS)
         load = verified(mix(mount, "tree", 2000).replace(think=pauses), tmp_path)
-        killer = Killer(server)
+        killer = Killer(server, times=2)
         group = plan.Group(workers=(load,))
         outcome = local.run(plan.Plan(name="test", interval_ns=100 * MILLISECOND_NS, groups=(group,)), killer)
         read = run(tmp_path, walk(mount, "tree", "read_file"))
     assert [one.error for one in (*outcome.workers, *read.workers)] == [None, None]
-    assert killer.kills == 2
+    assert killer.left == 0
     assert (found(outcome), found(read)) == ([], [])
 
 

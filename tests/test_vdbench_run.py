@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,10 +27,9 @@ from iocurve.engine.plan import Plan
 from iocurve.foundation.units import SECOND_NS
 from iocurve.machine.processes import Processors
 from iocurve.result.document import Result
-from programs import iocurve
+from programs import IOCURVE, iocurve
 from vdbench_runs import run_file
 
-IOCURVE = (sys.executable, "-m", "iocurve")
 MACHINE = HeldMachine(paths={}, directories=frozenset({"/d"}))
 NOON = datetime(2016, 12, 2, 10, 12, 43, 103_000, UTC)
 FILE = "sd=sd1,lun=/d/a,size=1g\nsd=sd2,lun=/d/b,size=1g\nwd=wd1,sd=*,xf=4k,rdpct=75\n"

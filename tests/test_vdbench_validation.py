@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from iocurve.dialects.vdbench.parameter_file import ParameterFile
 from iocurve.engine.derived import block_bytes_max
 from iocurve.engine.plan import Verify, VerifyMap
 from iocurve.foundation.errors import DialectError
-from programs import iocurve
+from programs import IOCURVE, iocurve
 
 pytestmark = pytest.mark.slow
 
@@ -163,7 +162,7 @@ def test_a_later_run_reads_what_an_earlier_one_of_the_same_file_wrote(tmp_path: 
 def test_a_journal_survives_a_process_that_is_killed(tmp_path: Path) -> None:
     text = FILE.format(path=tmp_path / "data", rdpct=0, wd="wd1", elapsed=60).replace("2000", "max")
     (tmp_path / "p").write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "iocurve", "vdbench", "-f", "p", "-j"]
+    command = [*IOCURVE, "vdbench", "-f", "p", "-j"]
     with subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:

@@ -41,7 +41,7 @@ from iocurve.volume.limits import AddedLatency, Limits
 from iocurve.volume.messages import ServedStats
 from iocurve.volume.metrics import VolumeMetrics
 from iocurve.volume.spec import ExportSpec, VolumeSpec, parse_export, read_spec
-from programs import iocurve
+from programs import completed, iocurve
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("runtime")]
 
@@ -96,7 +96,7 @@ def test_a_smaller_quota_keeps_existing_data_and_blocks_writes() -> None:
         assert (export["quota_bytes"], export["used_bytes"] > 4 * MIB) == (4 * MIB, True)
         read = subprocess.run(load(server, "--size=8m"), capture_output=True, check=False)
         assert read.returncode == 0, "what is there is served"
-        more = subprocess.run(load(server, *write, name="more"), capture_output=True, text=True, check=False)
+        more = completed(load(server, *write, name="more"))
         assert more.returncode == 1
         assert "use a smaller size" in more.stderr
         assert iocurve("volume", "set", server.url, "--quota", "64MiB").returncode == 0
@@ -337,7 +337,7 @@ def test_exports_have_separate_files_and_limits(tmp_path: Path) -> None:
     with serve(*exports) as server:
         a, b = (Server(server.pid, server.port, server.port, path) for path in ("/a", "/a/b"))
         for export in (a, b):
-            wrote = subprocess.run(load(export, "--rw=write", "--size=1m"), capture_output=True, text=True, check=False)
+            wrote = completed(load(export, "--rw=write", "--size=1m"))
             assert wrote.returncode == 0, wrote.stderr
         assert [(path.name, path.stat().st_size) for path in tmp_path.iterdir()] == [("t.0.0", MIB)]
         found = {export["path"]: export for export in stats(server)["exports"]}

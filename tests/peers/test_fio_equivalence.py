@@ -24,6 +24,7 @@ from iocurve.engine.derived import unpack
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import LogPlan, Plan, SyncKind, Worker
 from iocurve.measure import local
+from programs import completed
 
 pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
 
@@ -195,7 +196,7 @@ def dropped_by(tool: tuple[str, ...], options: str, directory: Path) -> tuple[in
     (directory / "other").write_bytes(half)
     trace = ["strace", "-f", "--seccomp-bpf", "-qq", "-y", "-e", "trace=fadvise64,pread64"]
     command = [*trace, "-o", str(directory / "calls"), *tool, *words]
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=100)
+    done = completed(command, cwd=directory, timeout=100)
     assert done.returncode == 0, done.stderr
     calls = [call for call in (directory / "calls").read_text().splitlines() if f"{directory}/" in call]
     return sum("POSIX_FADV_DONTNEED" in call for call in calls), sum("pread64(" in call for call in calls)
@@ -325,7 +326,7 @@ def by_fio(case: Case, directory: Path) -> Done:
     logs.mkdir()
     command = ["fio", *case.options.split(), "--output-format=json", f"--write_lat_log={logs}/l", "--log_offset=1"]
     command += [f"--aux-path={logs}"]
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=100)
+    done = completed(command, cwd=directory, timeout=100)
     assert done.returncode == 0, done.stderr
     jobs = json.loads(done.stdout[done.stdout.index("{") :])["jobs"]
     return Done(

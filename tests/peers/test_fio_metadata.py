@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from programs import completed
 
 pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
 
@@ -64,6 +65,6 @@ def done(tool: tuple[str, ...], job: str, directory: Path) -> tuple[list[Any], d
 def run(tool: tuple[str, ...], job: str, directory: Path) -> list[dict[str, Any]]:
     directory.mkdir()
     command = [*tool, "--name=a", *job.split(), "--output-format=json"]
-    result = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=60)
+    result = completed(command, cwd=directory)
     jobs: list[dict[str, Any]] = json.loads(result.stdout[result.stdout.index("{") :])["jobs"]
     return jobs

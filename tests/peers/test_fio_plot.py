@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from programs import completed
+
 FIO_PLOT = Path(sys.executable).with_name("fio-plot")
 if not FIO_PLOT.exists():
     pytest.skip("needs fio-plot (it is among the development dependencies)", allow_module_level=True)
@@ -30,9 +32,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def drawn(directory: Path, chart: Path, *options: str) -> Image.Image:
     command = [str(FIO_PLOT), "-i", str(directory), "-T", "title", "-s", "source", "-r", "randread", "-o", chart.name]
-    done = subprocess.run(
-        [*command, *options], cwd=chart.parent, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = completed([*command, *options], cwd=chart.parent)
     assert done.returncode == 0, done.stdout + done.stderr
     return Image.open(chart)
 

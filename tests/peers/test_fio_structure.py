@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from goldens import DATA
+from programs import completed
 
 pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
 
@@ -61,7 +61,7 @@ def output(tool: list[str], name: str, directory: Path) -> tuple[Any, list[int]]
     form, version = FILES[name]
     jobs = str(DATA / f"fio/structure/{name}.fio")
     command = [*tool, f"--output-format={form},terse", f"--terse-version={version}", jobs]
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=100)
+    done = completed(command, cwd=directory, timeout=100)
     assert done.returncode == 0, done.stderr
     start = done.stdout.index("{\n")
     document, end = json.JSONDecoder().raw_decode(done.stdout[start:])

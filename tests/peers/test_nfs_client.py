@@ -12,6 +12,7 @@ import pytest
 
 from bench import servers
 from bench.servers import IOCURVE, Server
+from programs import completed
 
 BLOCK_BYTES = 4096
 FILE_BYTES = 4 << 20
@@ -68,7 +69,7 @@ def test_the_kernels_server_keeps_verified_data(version: str, tmp_path: Path) ->
     command = f'{IOCURVE} fio --ioengine=nfs --name=k --output-format=json "--nfs_url={url}" {load}'
     port = servers.free_ports()
     rig = [str(servers.RIG / "kernel-nfs"), "--serve", "--port", str(port), "--", command]
-    done = subprocess.run(rig, capture_output=True, text=True, timeout=110, check=False, cwd=tmp_path)
+    done = completed(rig, timeout=110, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (job,) = json.loads(done.stdout[done.stdout.index("{") :])["jobs"]
     assert (job["write"]["total_ios"], job["read"]["total_ios"], job["error"]) == (BLOCKS, BLOCKS, 0)
@@ -85,6 +86,4 @@ def _fio(server: Server, version: str, name: str, *options: str) -> dict[str, An
 
 
 def _run(*options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [IOCURVE, "fio", "--ioengine=nfs", *options], capture_output=True, text=True, timeout=60, check=False
-    )
+    return completed([IOCURVE, "fio", "--ioengine=nfs", *options])

@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 from hashlib import sha256
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from test_fio_equivalence import CASES
 
 from goldens import cases
+from programs import completed
 
 GOLDEN = Path(__file__).parents[1] / "golden/fio"
 LINES = [case.options for case in CASES] + [
@@ -75,7 +75,7 @@ def run_all(directory: Path, bytes_each: int) -> int:
     before = states(volume)
     trace = ["strace", "-f", "--seccomp-bpf", "-qq", "-y", "-e", f"trace={WRITES}", "-o", str(directory / "calls")]
     command = [*trace, sys.executable, "-c", CHILD, str(directory / "lines"), str(volume)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=110)
+    done = completed(command, timeout=110)
     assert done.returncode == 0, done.stderr
     assert states(volume) == before
     calls = [call for call in (directory / "calls").read_text().splitlines() if f"{volume}/" in call]
@@ -99,6 +99,6 @@ def test_iocurve_reads_and_refuses_what_fio_does(options: str, status: int, tmp_
     words = shlex.split(f"--readonly --name=a --rw=read {options}")
     for tool in (("fio",), (sys.executable, "-m", "iocurve", "fio")):
         (tmp_path / "there").write_bytes(bytes(SHORT))
-        done = subprocess.run([*tool, *words], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+        done = completed([*tool, *words], cwd=tmp_path)
         assert bool(done.returncode) == bool(status), (tool, done.stdout, done.stderr)
         assert contents(tmp_path) == {"there": sha256(bytes(SHORT)).hexdigest()}

@@ -16,6 +16,7 @@ import pytest
 
 from bench.faults.relay import relay
 from bench.servers import IOCURVE, RIG, Server, free_ports, start_ganesha, stop_ganesha
+from programs import completed
 from reclaims import COMPLETED_IN_THE_NEXT_SESSION, FILES, Reclaims
 
 BLOCKS = 1024
@@ -102,4 +103,4 @@ def test_a_verified_run_survives_a_restart_of_the_kernels_server(version: str, t
     port = free_ports()
     rig = [str(RIG / "kernel-nfs"), "--serve", "--restart", "3", "--port", str(port), "--"]
     command = [*rig, f'{IOCURVE} fio {JOB} "--nfs_url={url}"']
-    _finished(subprocess.run(command, capture_output=True, text=True, timeout=110, check=False, cwd=tmp_path))
+    _finished(completed(command, timeout=110, cwd=tmp_path))
