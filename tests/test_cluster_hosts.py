@@ -36,20 +36,12 @@ from iocurve.measure.group import ClientGroup
 from load_clients import LocalLink, group_of
 from programs import completed
 
+Hosts = list[tuple[str, str | None, int | None]]
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("vm1", [Host("vm1")]),
-        ("vm1,root@vm2:2222", [Host("vm1"), Host("vm2", "root", 2222)]),
-        ("vm[08-10,12]-a,b", [Host(name) for name in ("vm08-a", "vm09-a", "vm10-a", "vm12-a", "b")]),
-        ("r[1-2]n[1-2]", [Host(name) for name in ("r1n1", "r1n2", "r2n1", "r2n2")]),
-        ("me@[fd00::1]:2222", [Host("fd00::1", "me", 2222)]),
-        ("10.0.0.4 10.0.0.5", [Host("10.0.0.4"), Host("10.0.0.5")]),
-    ],
-)
-def test_a_list_of_hosts_is_as_people_and_slurm_write_it(text: str, expected: list[Host]) -> None:
-    assert list(parse_hosts(text)) == expected
+
+@cases("cluster/lists_of_hosts")
+def test_a_list_of_hosts_is_as_people_and_slurm_write_it(text: str, expected: Hosts) -> None:
+    assert list(parse_hosts(text)) == [Host(*one) for one in expected]
 
 
 def test_a_file_of_hosts_is_as_mpi_has_it(tmp_path: Path) -> None:
@@ -603,20 +595,9 @@ def test_an_error_of_ssh_comes_with_what_to_do(told: str, expected: str, tmp_pat
 INVENTORIES = Path(__file__).parent / "inventories"
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("az-vmss-list-instances.json", [Host("vmss11af4000001"), Host("vmss11af4000002")]),
-        ("az-vm-list-d.json", [Host("10.0.0.4"), Host("10.0.0.5")]),
-        ("aws-ec2-describe-instances.json", [Host("10.38.61.176"), Host("10.242.175.194")]),
-        (
-            "ansible-inventory-list.json",
-            [Host("10.0.0.11", "ubuntu"), Host("10.0.0.12", "ubuntu", 2222), Host("vm3.example.net", "ubuntu")],
-        ),
-    ],
-)
-def test_an_inventory_of_a_cloud_is_a_list_of_hosts(name: str, expected: list[Host]) -> None:
-    assert list(parse_hosts(str(INVENTORIES / name))) == expected
+@cases("cluster/inventories")
+def test_an_inventory_of_a_cloud_is_a_list_of_hosts(name: str, expected: Hosts) -> None:
+    assert list(parse_hosts(str(INVENTORIES / name))) == [Host(*one) for one in expected]
 
 
 def test_a_machine_of_an_inventory_that_does_not_run_is_named(tmp_path: Path) -> None:
