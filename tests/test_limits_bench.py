@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from bench.limits import held_out, kinds, simulated
+from bench.limits import held_out, kinds, pages, simulated
 from bench.limits.case import HELD_OUT, KINDS, Case, Load, drawn
 from bench.limits.examine import binding, final_name, judged_name, stub
 from bench.limits.tables import wilson
@@ -51,6 +51,31 @@ def test_a_limit_binds_if_the_server_says_so() -> None:
     assert not binding(case, {**ACCOUNT, "held_s": [7.0, 9.0, 0.0]})
     assert not binding(case, {**ACCOUNT, "held_s": [1.0, 7.0, 0.0]})
     assert not binding(case, {**ACCOUNT, "operations": 0, "held_s": [0.0, 0.0, 0.0]})
+
+
+def test_the_part_that_gives_more_is_the_limit_of_a_point() -> None:
+    load = Load(32, 4)
+    cap, slow = "bucket,rate=1000,burst=1", "stations,count=2,service=constant:100"
+    assert pages.binding_names({"depth": 0.0, cap: 0.98, slow: 0.02}, load) == {"volume_iops"}
+    assert pages.binding_names({"depth": 0.5, cap: 0.6}, load) == {"depth", "volume_iops"}
+    assert pages.binding_names({"depth": 0.1, cap: 0.2}, load) == frozenset()
+    assert pages.names_of("bucket,unit=b,of=w,per=a,rate=1,burst=0", 4) == {
+        "volume_write_throughput", "client_read", "client_egress",
+    }  # fmt: skip
+
+
+@needs_gcc
+def test_the_limits_of_points_come_from_relaxing_the_server() -> None:
+    found = dict(
+        zip(pages.LOADS, pages.truths(("delay,service=constant:500", "bucket,of=w,rate=2000"), 1), strict=True)
+    )
+    assert found["random-4k 0"] == found["random-4k 50"] == {"volume_write_iops"}
+    assert found["random-4k 100"] == found["random-4k nconnect 1 depth 1"] == {"depth"}
+
+
+def test_half_of_the_families_are_only_scored() -> None:
+    assert len(pages.looked_at()) == len(pages.FAMILIES) // 2
+    assert pages.looked_at() < set(pages.FAMILIES)
 
 
 def test_a_rate_binds_if_the_server_saw_it() -> None:

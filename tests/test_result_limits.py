@@ -343,9 +343,9 @@ def test_points_that_were_held_up_prove_nothing() -> None:
 @pytest.mark.parametrize("form", ["hard", "soft"])
 @pytest.mark.parametrize("limits", [0, 1, 2, 3])
 def test_few_verdicts_are_wrong(limits: int, form: Literal["hard", "soft"]) -> None:
-    """Targets and loads drawn at random; 1,040 runs in all."""
-    found = drawn_runs.counts(limits, form, range(130))
-    assert found["right"] >= 300
+    """Targets and loads drawn at random; 240 runs in all."""
+    found = drawn_runs.counts(limits, form, range(30))
+    assert found["right"] >= 110
     assert found["wrong"] <= 0.01 * (found["right"] + found["wrong"])
 
 

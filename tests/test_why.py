@@ -356,7 +356,8 @@ def test_an_experiment_confirms_or_refutes(
 def confirmed(plan: Plan, target: Target, code: str | None = None) -> Confirmation:
     """The outcome of the experiment for the verdict on a load, or for one of a code."""
     base = target.run(variations.shortened(plan, SECOND_NS))
-    verdict = present(limit(code, "said before", SILENT) if code else verdict_of(base, SILENT))
+    said = limit(code, "said before", SILENT, confidence="likely") if code else verdict_of(base, SILENT)
+    verdict = present(said)
     experiment = present(kind_of(verdict.code).experiment)
     return run_experiment(Probes(plan, SILENT, target.run, base), verdict, experiment)
 
@@ -366,6 +367,34 @@ def test_a_refuted_verdict_gives_way_to_the_limit_that_other_probes_find() -> No
     assert (found.outcome, found.verdict and found.verdict.code) == ("refuted", "volume_throughput")
     assert found.evidence[0].startswith("twice the depth: 1.00 times the IOPS")
     assert found.evidence[1].startswith("half the block size: 2.00 times the IOPS")
+
+
+def test_a_limit_is_confirmed_when_all_others_are_excluded() -> None:
+    found = confirmed(load(), on_bytes(), "volume_throughput")
+    assert (found.outcome, found.verdict and found.verdict.text) == ("confirmed", "said before")
+    excluded = [evidence.partition(", which excludes ")[2] for evidence in found.evidence]
+    assert {name for one in excluded for name in one.split(", ") if name} == {
+        "depth", "IOPS limit", "read MiB/s limit", "read IOPS limit",
+        "connection's MiB/s", "connection's requests", "client's reads", "client's IOPS",
+    }  # fmt: skip
+
+
+def test_a_limit_on_reads_alone_refutes_one_on_all_operations() -> None:
+    found = confirmed(load(), on_bytes("read"), "volume_throughput")
+    assert (found.outcome, found.verdict and found.verdict.code) == ("refuted", "volume_read_throughput")
+
+
+def test_what_cannot_be_excluded_is_listed() -> None:
+    """A file of others is never written, so that a mix is not tried."""
+    found = confirmed(load(own=False), on_bytes(), "volume_throughput")
+    assert (found.outcome, found.verdict and found.verdict.code) == ("inconclusive", "volume_throughput")
+    assert found.evidence[-1] == "not excluded: read MiB/s limit"
+
+
+def test_a_verdict_that_is_only_possible_is_tested_by_all_probes() -> None:
+    before = limit("volume_iops", "possibly", SILENT, confidence="possible")
+    found = probe_verdict(load(), SILENT, served(4, exponential(0.004)).run, before)
+    assert (found.outcome, found.verdict and found.verdict.code) == ("refuted", "server_parallelism")
 
 
 @pytest.mark.parametrize("before", [None, limit("unknown", "inconclusive", SILENT)])

@@ -21,7 +21,7 @@ from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
-from bench.limits import held_out, kinds, own, simulated, tables
+from bench.limits import held_out, kinds, own, pages, simulated, tables
 from bench.limits.case import HELD_OUT, KINDS
 from bench.limits.examine import examined, hogs
 from bench.truth.instruments import program
@@ -35,6 +35,7 @@ TARGETS: dict[str, tuple[Sequence[str], Callable[[str, int], dict[str, Any]]]] =
     "known": (own.NAMES, own.known),
     "hidden": (own.HIDDEN_NAMES, own.hidden),
     **{f"simulated-{name}": (tuple(KINDS), examine) for name, examine in simulated.EXAMINERS.items()},
+    "pages": (tuple(pages.FAMILIES), pages.examined),
     "simulated-page-short": (tuple(KINDS), partial(simulated.probed, runner.PROBE_SHORT_S)),
     "simulated-page-long": (tuple(KINDS), partial(simulated.probed, runner.PROBE_PATIENCE_S)),
     **{f"simulated-held-out-{name}": (tuple(HELD_OUT), simulated.EXAMINERS[name]) for name in ("hidden", "hogs")},
@@ -53,7 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             known.append(record)
             print(_said(record), flush=True)
             tables.keep(options.out, record)
-    text = f"{tables.machine(known)} {_setting(options)}\n\n{tables.table(known)}"
+    table = tables.pages_table if options.target == "pages" else tables.table
+    text = f"{tables.machine(known)} {_setting(options)}\n\n{table(known)}"
     print("\n" + text)
     if options.section:
         tables.write(options.section, text)
@@ -75,7 +77,7 @@ def _examined(options: argparse.Namespace, known: set[tuple[str, int]]) -> Itera
     order = random.Random(options.seed)
     todo.sort(key=lambda one: (one[1], order.random()))
     ends = time.monotonic() + (options.seconds or float("inf"))
-    program("simulated_load" if options.target.startswith("simulated") else "stub_server")
+    program("simulated_load" if options.target.startswith(("simulated", "pages")) else "stub_server")
     under_way: set[Future[dict[str, Any]]] = set()
     with ProcessPoolExecutor(options.parallel, get_context("fork")) as pool:
         try:

@@ -186,7 +186,7 @@ class Machine:
 @cache
 def commit() -> str:
     """The commit that is measured; empty outside of a repository."""
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--quick", "HEAD"]
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 

@@ -86,7 +86,7 @@ def _examined(setting: Setting, name: str, seed: int) -> dict[str, Any]:
         (first,) = verdicts_of(result)
         if not binding(case, server.account(point)):
             return {**machine.facts(), "drawn": seed, "final": None, "judged": "void", "judged_first": "void"}
-        plan = variations.shortened(_on_own_files(point.plan), RUNTIME_NS)
+        plan = variations.shortened(on_own_files(point.plan), RUNTIME_NS)
         found = tested(plan, facts, server.run, first)
     share = HOGS_SHARE if setting == "hogs" else IDLE_SHARE
     alone = first.to_builtins() if first else {}
@@ -116,7 +116,7 @@ def probed(seconds: float, name: str, seed: int) -> dict[str, Any]:
         (found,) = verdicts_of(result)
         binds, began_s = binding(case, server.account(point)), server.clock_s
         if not point.summary().paced and wants_probe(found):
-            found, _ = diagnose(_on_own_files(point.plan), facts, server.run, seconds, lambda: server.clock_s)
+            found, _ = diagnose(on_own_files(point.plan), facts, server.run, seconds, lambda: server.clock_s)
     final = final_name(found.to_builtins() if found else {})
     return {
         "kind": name,
@@ -138,7 +138,7 @@ def planned(load: Load, seed: int) -> Plan:
     return plan
 
 
-def _on_own_files(plan: Plan) -> Plan:
+def on_own_files(plan: Plan) -> Plan:
     """The load on separate files, as ``why --confirm`` places it."""
     (group,) = plan.groups
     workers = [
@@ -221,14 +221,8 @@ class Server:
     def run(self, plan: Plan) -> Point:
         """Runs a plan."""
         workers = plan.groups[0].workers
-        lines = [_line(worker) for worker in workers]
-        self.commands.write(f"{''.join(lines)}run {GAP_NS}\n".encode())
-        self.commands.flush()
-        (count,) = self._read(1)
-        done = np.array(self._read(count * len(COLUMNS)), dtype=np.int64).reshape(count, len(COLUMNS))
-        threads = self._read(2 * len(workers))
+        done, threads = self._carried_out(workers)
         self.clock_s += max(worker.ramp_ns + (worker.end.runtime_ns or 0) for worker in workers) / SECOND_NS + RUN_S
-        self.held_s = tuple(held / SECOND_NS for held in self._read(len(self.case.limits)))
         outcomes = [
             _outcome(number, worker, done[done[:, 0] == number], threads[2 * number + 1], plan.interval_ns)
             for number, worker in enumerate(workers)
@@ -236,6 +230,24 @@ class Server:
         outcome = Outcome(state="finished", workers=tuple(outcomes))
         use = self._use(workers, threads)
         return Point(name=plan.name, family="run", axes={}, plan=plan, outcome=outcome, machine=use)
+
+    def rate(self, plan: Plan) -> float:
+        """Runs a plan, and gives its IOPS alone."""
+        workers = plan.groups[0].workers
+        done, _ = self._carried_out(workers)
+        start, end = workers[0].ramp_ns, workers[0].ramp_ns + (workers[0].end.runtime_ns or 0)
+        return float(((done[:, 4] >= start) & (done[:, 4] < end)).sum() * SECOND_NS / (end - start))
+
+    def _carried_out(self, workers: Sequence[Worker]) -> tuple[Array, tuple[int, ...]]:
+        """The operations that were done, and for each worker how long it waited and ran."""
+        self.commands.write(f"{''.join(map(_line, workers))}run {GAP_NS}\n".encode())
+        self.commands.flush()
+        (count,) = self._read(1)
+        raw = self.records.read(8 * count * len(COLUMNS))
+        done = np.frombuffer(raw, dtype="<i8").reshape(count, len(COLUMNS))
+        threads = self._read(2 * len(workers))
+        self.held_s = tuple(held / SECOND_NS for held in self._read(len(self.case.limits)))
+        return done, threads
 
     def account(self, point: Point) -> dict[str, Any]:
         """The account of the last run, as the stub server gives it."""

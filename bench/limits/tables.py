@@ -66,6 +66,41 @@ def kinds_table(kinds: Mapping[str, Kind]) -> str:
     return "\n".join(lines)
 
 
+PAGE_COLUMNS = (
+    "family",
+    "pages",
+    "right, inconclusive, false",
+    "... without probes",
+    "... after why --confirm",
+    "names of points",
+    "false ones",
+)
+
+
+def pages_table(records: Sequence[Mapping[str, Any]]) -> str:
+    """Counts first pages by family, those that were looked at before those that are only scored."""
+    lines = [line(PAGE_COLUMNS), line(["---", *["---:"] * (len(PAGE_COLUMNS) - 1)])]
+    for scored in (False, True):
+        of_group = [record for record in records if record["scored"] == scored]
+        names = sorted({record["kind"] for record in of_group})
+        lines += [_page_row(name, [record for record in of_group if record["kind"] == name]) for name in names]
+        lines.append(_page_row("**only scored**" if scored else "**looked at**", of_group))
+    return "\n".join(lines)
+
+
+def _page_row(name: str, records: Sequence[Mapping[str, Any]]) -> str:
+    names = [is_right for record in records for is_right in record["names"]]
+    shares = [_shares(Counter(record[key] for record in records)) for key in ("judged", "bare", "confirmed")]
+    return line((name, len(records), *shares, len(names), names.count(False)))
+
+
+def _shares(counts: Counter[str]) -> str:
+    """``75, 23, 2 %`` of the runs whose truth was clear."""
+    total = sum(counts.values()) - counts["void"]
+    parts = (counts["right"], counts["undecided"] + counts["held up"], counts["false"])
+    return f"{', '.join(f'{100 * part / total:.0f}' for part in parts)} %" if total else "–"
+
+
 def _row(name: str, records: Iterable[Mapping[str, Any]]) -> str:
     judged = [record for record in records if record["judged"] != "void"]
     counts = Counter(record["judged"] for record in judged)

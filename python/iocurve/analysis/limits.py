@@ -20,10 +20,11 @@ from iocurve.analysis.load_limits import (
     slowed_by,
 )
 from iocurve.analysis.measured_load import MeasuredLoad, network_evidence
-from iocurve.analysis.observations import SAME, CommonCeiling, Kind, ObservedPoint, Scope, observations, tells_nothing
+from iocurve.analysis.observations import SAME, ObservedPoint, observations, tells_nothing
 from iocurve.analysis.run_limits import limits_together
 from iocurve.analysis.target_limits import caps_used, disk_limit, target_limit, volume_description
-from iocurve.result.document import Axis, Point, Probe, RateName, Result, TargetFacts
+from iocurve.model.fit import Ceiling, Part
+from iocurve.result.document import Axis, Point, Probe, Result, TargetFacts
 
 __all__ = ["depth_series", "knee", "limit_of", "limits_of", "verdict_of", "verdicts_of", "volume_description"]
 
@@ -242,10 +243,9 @@ def _alike(point: Point, code: str, found: Sequence[ObservedPoint]) -> Iterator[
             is_same = (one.load, one.workers, one.connections) == (probed.load, probed.workers, probed.connections)
             if is_same and one.depth <= probed.depth:
                 yield one.point
-        elif counts and _at(probed, *counts).holds(one):
+        elif counts and _at(probed, Part(*counts)).holds(one):
             yield one.point
 
 
-def _at(probed: ObservedPoint, quantity: RateName, kind: Kind, scope: Scope) -> CommonCeiling:
-    value = CommonCeiling(quantity, kind, scope, 0.0, 0.0, ()).value_of(probed)
-    return CommonCeiling(quantity, kind, scope, value, probed.rate_error(kind), (probed,))
+def _at(probed: ObservedPoint, part: Part) -> Ceiling:
+    return Ceiling(part, part.value_of(probed), probed.rate_error(part.kind), (probed,))

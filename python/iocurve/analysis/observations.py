@@ -9,22 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 from itertools import combinations
-from typing import Literal
-
-import msgspec
 
 from iocurve.analysis.measured_load import IN_FLIGHT, MeasuredLoad
 from iocurve.engine.plan import FixedBlocks
-from iocurve.result.document import Point, RateName, TargetFacts
+from iocurve.model.fit import DISTANCE_MAX, ERROR_MIN, Row
+from iocurve.result.document import Point, TargetFacts
 from iocurve.result.stalls import STARVED, STEAL_SHARE, waited_for_others
 from iocurve.result.stats import judged_mean, sample_mean
 
-Kind = Literal["any", "read", "write"]
-ERROR_MIN = 0.003
-"""Least standard error of a rate, relative: what a token bucket lets through at once, and the edges of the window."""
-ERROR_MAX = 0.03
+ERROR_MAX = 0.15
 """A rate that is known less well is compared with none."""
 NORMAL = 1.96
 """Half widths of 95 % intervals are this many standard errors of a normal distribution."""
@@ -35,52 +29,14 @@ HELD_UP = 1.02
 KNOWN_KINDS = ("nfs", "directory", "file", "device", "unknown")
 
 
-class ObservedPoint(msgspec.Struct, frozen=True, dict=True):
-    """A point with what bears on its limit."""
+class ObservedPoint(Row, frozen=True, kw_only=True, dict=True):
+    """A point with what bears on its limit. Points are compared with those of the same order of offsets."""
 
     point: Point
-    block_bytes: int
-    mix: float
-    """The share of reads that the load asks for, 0 to 1."""
-    read_share: float
-    """The share of the operations that were reads."""
-    order: str
-    """The share of random offsets: points are compared with those of the same order."""
-    depth: float
     workers: int
     """Threads of the load."""
-    connections: int
-    """TCP connections; 0 where the target is reached without."""
-    iops: float
-    error: float
-    """Standard error of the rate, relative; the latency has the same, by Little's law."""
-    operations: int
-    """Operations that the rate counts."""
     latency_ns: float
     """Mean."""
-    is_held_up: bool = False
-    """This machine held the load up."""
-    clients: int = 1
-    """Machines of the load."""
-
-    @cached_property
-    def load(self) -> tuple[int, float, str]:
-        """The load, apart from its depth and its connections."""
-        return self.block_bytes, self.mix, self.order
-
-    def share(self, kind: Kind) -> float:
-        """Share of the operations that are of a kind."""
-        return {"any": 1.0, "read": self.read_share, "write": 1 - self.read_share}[kind]
-
-    def rate(self, kind: Kind = "any", quantity: RateName = "iops") -> float:
-        """The rate of a kind: operations or bytes per second."""
-        return self.iops * self.share(kind) * (self.block_bytes if quantity == "bytes_per_s" else 1)
-
-    def rate_error(self, kind: Kind = "any") -> float:
-        """Relative standard error of the rate of a kind, which is drawn at random for each operation of a mix."""
-        share = self.share(kind)
-        drawn = (1 - share) / (share * self.operations) if share and self.operations else 0.0
-        return math.sqrt(self.error**2 + drawn)
 
 
 def tells_nothing(target: TargetFacts) -> bool:
@@ -179,14 +135,6 @@ def _is_held_up(load: MeasuredLoad) -> bool:
     )
 
 
-Scope = Literal["volume", "connection"]
-FACTOR_MIN = 100.0
-"""Least Bayes factor of a limit that explains equal values against values that are unrelated."""
-MEMBERS_MIN = 3
-DISTANCE_MAX = 2.6
-"""Values that differ by more standard errors are not equal (1 % of equal ones do)."""
-MIXES_DIFFER = 0.2
-"""Shares of reads that differ by less are the same mix."""
 GROWS = 1.4
 """Smallest gain from twice of a thing where that thing is the limit."""
 SAME = 1.2
@@ -197,116 +145,6 @@ at most 1.2 times the rate in a network of balanced stations, and less in any ot
 Eager and B. Galler, "Balanced job bound analysis of queueing networks", CACM 25, 1982)."""
 UNLOADED = 0.9
 """The share of the time in flight that the latency of an idle target explains where the depth is the limit."""
-
-
-class CommonCeiling(msgspec.Struct, frozen=True):
-    """The highest value of a quantity, which several points have."""
-
-    quantity: RateName
-    kind: Kind
-    scope: Scope
-    value: float
-    """Operations or bytes per second, of a connection where the scope is one."""
-    error: float
-    """Relative standard error."""
-    members: tuple[ObservedPoint, ...]
-    """The points that prove it, none of which was held up."""
-
-    @property
-    def blocks(self) -> list[int]:
-        """The block sizes of its members."""
-        return sorted({one.block_bytes for one in self.members})
-
-    def value_of(self, one: ObservedPoint) -> float:
-        """The value of a point that is compared with the ceiling; 0 if there is none."""
-        return _value(one, self.quantity, self.kind, self.scope)
-
-    def holds(self, one: ObservedPoint) -> bool:
-        """True if a point is at the ceiling, also if this machine held it up."""
-        value = self.value_of(one)
-        return (
-            value > 0 < self.value
-            and _distance(value, one.rate_error(self.kind), self.value, self.error) <= DISTANCE_MAX
-        )
-
-
-def ceiling(found: Iterable[ObservedPoint], quantity: RateName, kind: Kind, scope: Scope) -> CommonCeiling | None:
-    """The points at the highest value, if there are several; one alone at the top shows that there is no ceiling."""
-    values = [(one, _value(one, quantity, kind, scope)) for one in found if not one.is_held_up]
-    ranked = sorted(((one, value) for one, value in values if value), key=lambda pair: -pair[1])
-    members: list[tuple[ObservedPoint, float]] = []
-    value, error = 0.0, math.inf
-    for one, next_value in ranked:
-        if members and _distance(next_value, one.rate_error(kind), value, error) > DISTANCE_MAX:
-            break
-        members.append((one, next_value))
-        value, error = _pooled([(each, member.rate_error(kind)) for member, each in members])
-    if len(members) < MEMBERS_MIN:
-        return None
-    return CommonCeiling(quantity, kind, scope, value, error, tuple(one for one, _ in members))
-
-
-def factor(found: CommonCeiling, depth_excluded: bool) -> float:
-    """The Bayes factor of a limit on the ceiling's quantity against unrelated rates at each block size.
-
-    If the depth may be the limit, block sizes are not counted whose equality the same latency would explain.
-    """
-    logarithm, known = 0.0, list[ObservedPoint]()
-    for size in found.blocks:
-        members = [one for one in found.members if one.block_bytes == size]
-        if known:
-            logarithm += _log_factor(found, known, members, depth_excluded)
-        known += members
-    return math.exp(min(700.0, logarithm))
-
-
-def _log_factor(
-    found: CommonCeiling, known: Sequence[ObservedPoint], further: Sequence[ObservedPoint], depth_excluded: bool
-) -> float:
-    (value, error), (other, other_error) = _group(found, known), _group(found, further)
-    together = math.hypot(error, other_error)
-    sizes = math.log(max(one.block_bytes for one in further) / max(one.block_bytes for one in known))
-    depths = min(abs(math.log(one.depth / two.depth)) for one in further for two in known)
-    if not depth_excluded:
-        # With the same latency, the rates of two loads are as their depths.
-        explained = min(
-            abs(math.log(_of_depth(found.quantity, one) / _of_depth(found.quantity, two)))
-            for one in further
-            for two in known
-        )
-        if explained <= DISTANCE_MAX * together + ERROR_MIN:
-            return 0.0
-    distance = math.log(other / value) / together
-    return math.log((sizes + depths) / (together * math.sqrt(2 * math.pi))) - distance**2 / 2
-
-
-def _of_depth(quantity: RateName, one: ObservedPoint) -> float:
-    return one.depth * (one.block_bytes if quantity == "bytes_per_s" else 1)
-
-
-def _group(found: CommonCeiling, members: Sequence[ObservedPoint]) -> tuple[float, float]:
-    value, error = _pooled([(found.value_of(one), one.rate_error(found.kind)) for one in members])
-    # A bucket lets the same burst through in each, so the burst stays whole in the mean.
-    return value, math.hypot(error, ERROR_MIN)
-
-
-def _pooled(values: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """The mean of values with relative errors, by its logarithm, and its relative error."""
-    weights = [1 / error**2 for _, error in values]
-    total = math.fsum(weights)
-    logarithm = math.fsum(weight * math.log(value) for (value, _), weight in zip(values, weights, strict=True)) / total
-    return math.exp(logarithm), math.sqrt(1 / total)
-
-
-def _distance(value: float, error: float, other: float, other_error: float) -> float:
-    """Standard errors between two values."""
-    return abs(math.log(value / other)) / math.hypot(error, other_error)
-
-
-def _value(one: ObservedPoint, quantity: RateName, kind: Kind, scope: Scope) -> float:
-    if scope == "connection" and not one.connections:
-        return 0.0
-    return one.rate(kind, quantity) / (one.connections if scope == "connection" else 1)
 
 
 # ---- what the depth and the connections do

@@ -9,31 +9,28 @@ the server's own speed, and where the time in flight is that of an idle target, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from msgspec.structs import replace
-
-from iocurve.analysis.limit_kinds import Confidence, Limit, limit
+from iocurve.analysis.limit_kinds import LIMIT_KINDS, Limit, limit
 from iocurve.analysis.observations import (
-    FACTOR_MIN,
-    MIXES_DIFFER,
     UNLOADED,
     WAITS,
-    CommonCeiling,
     ObservedPoint,
-    ceiling,
     connections_pay,
-    factor,
     observations,
     ratio_bounds,
     same_but_depth,
     waiting,
 )
 from iocurve.foundation.units import MIB, counted, format_bytes, format_depth, format_latency, format_number
-from iocurve.result.document import Point, RateName, TargetFacts
+from iocurve.model.fit import MIXES_DIFFER, Ceiling, Explanation, Part, explained
+from iocurve.result.document import Point, TargetFacts
 
-MORE = 1.2
-"""A rate that exceeds another by this factor is not held by the same limit."""
+LIKELY, POSSIBLE, LISTED = 0.95, 0.45, 0.02
+"""A limit is named where profiles that share it have the first weight, and possible from the second; less than the last
+is left out of lists."""
+MEMBERS_MIN = 3
+"""Fewer points at a ceiling show no limit."""
 NO_MORE = 1.1
 """A point is below the knee if more depth gives more than this."""
 EITHER = "an IOPS limit, or the server's own speed: these points do not tell them apart"
@@ -47,119 +44,117 @@ def limits_together(points: Iterable[Point], target: TargetFacts) -> dict[int, L
 
 def limits_shown(found: Sequence[ObservedPoint], target: TargetFacts) -> dict[int, Limit]:
     """The same of points that are observed already."""
-    pairs = list(same_but_depth(found))
-    judged = sorted(_judged_ceilings(found, pairs, target), key=_rank)
-    verdicts = {id(one.point): _depth_verdict(one, pairs, target) for one in found}
-    for one in found:
-        shown = next((limit for at, limit in judged if at.holds(one)), None)
-        verdicts[id(one.point)] = shown or verdicts[id(one.point)]
+    if not found:
+        return {}
+    pairs, profiles = list(same_but_depth(found)), explained(found)
+    verdicts = {
+        id(one.point): _verdict(one, share, profiles, found, pairs, target)
+        for one, share in zip(found, profiles.shares, strict=True)
+    }
     return {key: verdict for key, verdict in verdicts.items() if verdict}
 
 
-Judged = tuple[CommonCeiling, Limit]
-"""A ceiling with the limit that it shows."""
-
-
-def _rank(judged: Judged) -> tuple[int, int]:
-    """The surest first, and of those the one that holds most points."""
-    at, found = judged
-    order: list[Confidence] = ["certain", "likely", "possible", "none"]
-    return order.index(found.confidence), -len(at.members)
-
-
-# ---- ceilings
-
 Pairs = Sequence[tuple[ObservedPoint, ObservedPoint]]
+Share = Mapping[Part | None, float]
+"""The weight of the profiles in which a part holds a point down."""
 
 
-def _judged_ceilings(found: Sequence[ObservedPoint], pairs: Pairs, target: TargetFacts) -> Iterator[Judged]:
-    for scope in ("volume", "connection"):
-        for quantity in ("bytes_per_s", "iops"):
-            for kind in ("any", "read", "write"):
-                at = ceiling(found, quantity, kind, scope)
-                verdict = _ceiling_limit(at, found, pairs, target) if at else None
-                if at and verdict:
-                    yield at, verdict
+def _verdict(
+    one: ObservedPoint,
+    share: Share,
+    profiles: Explanation,
+    found: Sequence[ObservedPoint],
+    pairs: Pairs,
+    target: TargetFacts,
+) -> Limit | None:
+    held = {part: at for part, at in profiles.ceilings.items() if len(at.members) >= MEMBERS_MIN and at.holds(one)}
+    weights = {part: _weight(part, share) + _of_connections(at, share, found) for part, at in held.items()}
+    # Of equal ones the first: a limit of the volume.
+    part = max(weights, key=lambda part: round(weights[part], 1), default=None)
+    if part and weights[part] >= POSSIBLE:
+        return _ceiling_limit(held[part], share, found, pairs, target)
+    return _depth_verdict(one, pairs, target)
 
 
 def _ceiling_limit(
-    at: CommonCeiling, found: Sequence[ObservedPoint], pairs: Pairs, target: TargetFacts
-) -> Limit | None:
-    depth = _not_the_depth(at, pairs)
-    is_equal = factor(at, depth is not None) >= FACTOR_MIN
-    if not (_scope_fits(at, found) and _kind_fits(at, found)):
-        return None
-    if not is_equal and not (depth and _exceeded(at, found)):
-        return _open(at, found, target, depth) if depth and at.kind == "any" and at.scope == "volume" else None
-    is_sure = is_equal and _scope_is_told(at, found) and _kind_is_told(at, found)
-    is_either = at.quantity == "iops" and at.scope == "volume"
-    confidence: Confidence = "likely" if is_sure and not is_either else "possible"
+    at: Ceiling, share: Share, found: Sequence[ObservedPoint], pairs: Pairs, target: TargetFacts
+) -> Limit:
+    depth, weight = _not_the_depth(at, pairs), _weight(at.part, share)
+    is_either = at.part.quantity == "iops" and at.part.scope == "volume"
+    is_sure = weight >= LIKELY and not is_either and _scope_is_told(at, found)
     evidence = [
         _equality(at, found),
-        *([] if is_equal else [_refuted(at)]),
         *([depth] if depth else []),
         *_connections_evidence(at, found),
         *_caveats(at, found),
+        *([] if weight >= LIKELY else [f"what explains all points: {_remaining(share)}"]),
     ]
-    return limit(_code(at), _text(at), target, confidence=confidence, evidence=evidence)
+    return limit(_code(at.part), _text(at), target, confidence="likely" if is_sure else "possible", evidence=evidence)
 
 
-def _open(at: CommonCeiling, found: Sequence[ObservedPoint], target: TargetFacts, depth: str) -> Limit:
-    """A ceiling of which is known that the depth is not the cause, and no more."""
-    text = "saturated, not at the depth: a limit on bytes or on operations, or the server's own speed"
-    return limit("saturated", text, target, confidence="likely", evidence=[_equality(at, found), depth])
+def _weight(part: Part, share: Share) -> float:
+    """The weight of a limit. Equal IOPS are as well those of a server that takes a time for each byte."""
+    alike = (one for one in share if one and one.quantity == "time" and one.scope == part.scope)
+    return share.get(part, 0.0) + (sum(share[one] for one in alike) if part.quantity == "iops" else 0.0)
 
 
-def _code(at: CommonCeiling) -> str:
-    if at.scope == "connection":
-        return "connection_throughput" if at.quantity == "bytes_per_s" else "connection_requests"
-    of = "" if at.kind == "any" else f"{at.kind}_"
-    return f"volume_{of}{'throughput' if at.quantity == 'bytes_per_s' else 'iops'}"
+def _of_connections(at: Ceiling, share: Share, found: Sequence[ObservedPoint]) -> float:
+    """The weight of the same limit of each connection, where all have as many."""
+    is_of_one_size = len({one.block_bytes for one in at.members}) == 1
+    if at.part.scope == "connection" or at.part.kind != "any" or is_of_one_size or _scope_is_told(at, found):
+        return 0.0
+    return _weight(Part(at.part.quantity, scope="connection"), share)
 
 
-def _text(at: CommonCeiling) -> str:
-    of = "" if at.kind == "any" else f" on {at.kind}s"
-    if at.scope == "connection":
-        if at.quantity == "iops":
+def _remaining(share: Share) -> str:
+    """``MiB/s limit 63 %, depth 37 %``."""
+    ranked = sorted(((part, weight) for part, weight in share.items() if weight >= LISTED), key=lambda one: -one[1])
+    return ", ".join(f"{_short_name(part)} {weight:.0%}" for part, weight in ranked)
+
+
+def _short_name(part: Part | None) -> str:
+    if part is None:
+        return "none of them"
+    if part.scope == "volume" and part.quantity in ("in_flight", "time"):
+        return LIMIT_KINDS["depth" if part.quantity == "in_flight" else "server_parallelism"].short_name
+    return LIMIT_KINDS[_code(part)].short_name
+
+
+def _code(part: Part) -> str:
+    if part.scope == "connection":
+        return "connection_throughput" if part.quantity == "bytes_per_s" else "connection_requests"
+    of = "" if part.kind == "any" else f"{part.kind}_"
+    return f"volume_{of}{'throughput' if part.quantity == 'bytes_per_s' else 'iops'}"
+
+
+def _text(at: Ceiling) -> str:
+    of = "" if at.part.kind == "any" else f" on {at.part.kind}s"
+    if at.part.scope == "connection":
+        if at.part.quantity == "iops":
             return "at the operations that the server takes of a connection, at a time or per second"
         return f"at a limit of about {_amount(at)} that a connection has{of}"
-    if at.quantity == "iops":
+    if at.part.quantity == "iops":
         return f"at about {_amount(at)}{of}: {EITHER}"
     return f"at a limit of about {_amount(at)}{of}"
 
 
-def _amount(at: CommonCeiling) -> str:
-    if at.quantity == "iops":
+def _amount(at: Ceiling) -> str:
+    if at.part.quantity == "iops":
         return f"{at.value:,.0f} IOPS"
     return f"{format_number(at.value / MIB, 4)} MiB/s"
 
 
-def _scope_fits(at: CommonCeiling, found: Sequence[ObservedPoint]) -> bool:
-    """A limit of each connection shows only where their number matters."""
-    return at.scope == "volume" or _scope_is_told(at, found)
-
-
-def _scope_is_told(at: CommonCeiling, found: Sequence[ObservedPoint]) -> bool:
+def _scope_is_told(at: Ceiling, found: Sequence[ObservedPoint]) -> bool:
     """True if other numbers of connections show what they do at one block size, or if there are no connections."""
     numbers: dict[int, set[int]] = {}
     for one in _held(at, found):
         numbers.setdefault(one.block_bytes, set()).add(one.connections)
     if any(len(of_size) > 1 or of_size == {0} for of_size in numbers.values()):
         return True
-    return at.scope == "connection" and any(connections_pay(one, found) for one in at.members)
+    return at.part.scope == "connection" and any(connections_pay(one, found) for one in _held(at, found))
 
 
-def _kind_fits(at: CommonCeiling, found: Sequence[ObservedPoint]) -> bool:
-    """A limit of one kind shows only where mixes have equal rates of that kind, or where all kinds have more."""
-    return at.kind == "any" or _mixes_differ(_held(at, found)) or _all_have_more(at, found)
-
-
-def _kind_is_told(at: CommonCeiling, found: Sequence[ObservedPoint]) -> bool:
-    """True if several mixes are at the ceiling, or if no others were measured."""
-    return at.kind != "any" or _mixes_differ(_held(at, found)) or not _mixes_differ(found)
-
-
-def _held(at: CommonCeiling, found: Iterable[ObservedPoint]) -> list[ObservedPoint]:
+def _held(at: Ceiling, found: Iterable[ObservedPoint]) -> list[ObservedPoint]:
     """The points at a ceiling. This machine may have held some up: they do not prove it, but tell what it counts."""
     return [one for one in found if at.holds(one)]
 
@@ -169,20 +164,7 @@ def _mixes_differ(found: Iterable[ObservedPoint]) -> bool:
     return max(shares) - min(shares) >= MIXES_DIFFER
 
 
-def _all_have_more(at: CommonCeiling, found: Iterable[ObservedPoint]) -> bool:
-    """True if reads and writes together exceed the ceiling of one kind."""
-    of_all = replace(at, kind="any")
-    return any(of_all.value_of(one) >= MORE * at.value for one in found if not one.is_held_up)
-
-
-def _exceeded(at: CommonCeiling, found: Iterable[ObservedPoint]) -> bool:
-    """True if a load has more of the other quantity, which therefore does not hold the ceiling's points."""
-    other: RateName = "iops" if at.quantity == "bytes_per_s" else "bytes_per_s"
-    most = max(one.rate(at.kind, other) for one in at.members)
-    return any(one.rate(at.kind, other) >= MORE * most for one in found if not one.is_held_up)
-
-
-def _not_the_depth(at: CommonCeiling, pairs: Pairs) -> str | None:
+def _not_the_depth(at: Ceiling, pairs: Pairs) -> str | None:
     """The figures that show that the depth does not hold a ceiling's points; None where nothing shows it."""
     members = set(map(id, at.members))
     of_members = [(low, high) for low, high in pairs if id(high) in members]
@@ -208,40 +190,35 @@ def _latencies(low: ObservedPoint, high: ObservedPoint) -> str:
 # ---- evidence in words
 
 
-def _equality(at: CommonCeiling, found: Sequence[ObservedPoint]) -> str:
+def _equality(at: Ceiling, found: Sequence[ObservedPoint]) -> str:
     """``64 MiB/s at 4 KiB and 64 KiB, in 5 mixes of reads and writes (12 points, ±0.3%)``."""
-    of = "" if at.kind == "any" else f" of {at.kind}s"
-    each = " on each connection" if at.scope == "connection" else ""
+    of = "" if at.part.kind == "any" else f" of {at.part.kind}s"
+    each = " on each connection" if at.part.scope == "connection" else ""
     held = _held(at, found)
     sizes = _listed([format_bytes(size) for size in sorted({one.block_bytes for one in held})])
     mixes = len({one.mix for one in held})
     mixed = f", in {mixes} mixes of reads and writes" if mixes > 1 else ""
-    values = [at.value_of(one) for one in held]
+    values = [at.part.value_of(one) for one in held]
     spread = (max(values) - min(values)) / (2 * at.value)
     return f"{_amount(at)}{of}{each} at {sizes}{mixed} ({counted(len(held), 'point')}, ±{spread:.1%})"
 
 
-def _refuted(at: CommonCeiling) -> str:
-    other = "IOPS" if at.quantity == "bytes_per_s" else "MiB/s"
-    return f"other block sizes have more {other}, so that is not the limit here"
-
-
-def _connections_evidence(at: CommonCeiling, found: Sequence[ObservedPoint]) -> Iterator[str]:
-    for one in at.members:
-        if at.scope == "connection" and (more := connections_pay(one, found)):
+def _connections_evidence(at: Ceiling, found: Sequence[ObservedPoint]) -> Iterator[str]:
+    for one in _held(at, found):
+        if at.part.scope == "connection" and (more := connections_pay(one, found)):
             yield f"{more.connections} instead of {counted(one.connections, 'connection')}: {_times(more, one)}"
             return
     numbers = sorted({one.connections for one in _held(at, found)})
-    if at.scope == "volume" and len(numbers) > 1:
+    if at.part.scope == "volume" and len(numbers) > 1:
         yield f"{_listed(list(map(str, numbers)))} connections reach the same"
 
 
-def _caveats(at: CommonCeiling, found: Sequence[ObservedPoint]) -> Iterator[str]:
-    if at.kind == "any" and not _mixes_differ(_held(at, found)):
+def _caveats(at: Ceiling, found: Sequence[ObservedPoint]) -> Iterator[str]:
+    if at.part.kind == "any" and not _mixes_differ(_held(at, found)):
         kind = "read" if at.members[0].mix > 0.5 else "write"
         measured = "not reached by other mixes" if _mixes_differ(found) else "other mixes were not measured"
         yield f"{measured}: it may hold for {kind}s alone"
-    if at.scope == "volume" and any(one.connections for one in at.members):
+    if at.part.scope == "volume" and any(one.connections for one in at.members):
         clients = at.members[0].clients
         from_clients = OF_CLIENT.format("one client" if clients == 1 else counted(clients, "client"))
         yield from_clients if _scope_is_told(at, found) else "all with as many connections: each may have the limit"

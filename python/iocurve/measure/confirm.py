@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -11,10 +12,10 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from iocurve.analysis.fingerprints import Response
-from iocurve.analysis.limit_kinds import UNKNOWN, Experiment, Limit, kind_of
+from iocurve.analysis.fingerprints import MATTERS, Response
+from iocurve.analysis.limit_kinds import LIMIT_KINDS, UNKNOWN, Experiment, Limit, is_sure, kind_of
 from iocurve.analysis.limits import verdict_of
-from iocurve.engine.derived import on_existing_files
+from iocurve.engine.derived import block_bytes_mean, on_existing_files
 from iocurve.engine.plan import FilePlan, FixedBlocks, NfsEngine, Plan, Worker
 from iocurve.foundation.errors import TargetError, option
 from iocurve.foundation.units import MIB, SECOND_NS
@@ -22,6 +23,7 @@ from iocurve.measure import local, variations
 from iocurve.measure.run_files import RunFiles
 from iocurve.measure.variations import Variation
 from iocurve.measure.why import PATIENCE_S, UNDECIDED, Probes, Run, diagnose
+from iocurve.model.fit import Part, Row
 from iocurve.result.document import Point, TargetFacts
 from iocurve.targets import opened_target
 from iocurve.targets.opened_target import OpenedTarget
@@ -61,7 +63,8 @@ def confirm(point: Point, target: Target, facts: TargetFacts) -> Confirmation:
 def tested(plan: Plan, facts: TargetFacts, run: Run, before: Limit | None) -> Confirmation:
     """Tests a verdict on a load by the change that would refute it, or looks for the limit by all probes."""
     experiment = kind_of(before.code).experiment if before else None
-    if before is None or experiment is None:
+    # A verdict that is only possible has others next to it that its own experiment does not exclude.
+    if before is None or experiment is None or (not is_sure(before) and not experiment.without):
         return _diagnosed(plan, facts, run, before)
     return run_experiment(Probes(plan, facts, run, run(plan)), before, experiment)
 
@@ -98,11 +101,119 @@ def run_experiment(probes: Probes, before: Limit, experiment: Experiment) -> Con
         found = _diagnosed(plan or probes.plan, probes.target, probes.run, before, outcome)
         return replace(found, evidence=(told, *found.evidence))
     verdict = verdict_of(probes.base, probes.target)
-    if without is None or response is None:
-        return Confirmation(outcome, verdict, (told,))
+    if response is None or without is None:
+        # A limit that the target states needs no other test.
+        if response is None or before.confidence == "certain":
+            return Confirmation(outcome, verdict, (told,))
+        return _all_excluded(probes, before, response)
     if without is not change and response.doubles:
         return Confirmation(outcome, verdict, (told, "no other limit up to there"))
     return Confirmation(outcome, verdict, (told,), _next_limit(probes, without))
+
+
+def _all_excluded(probes: Probes, before: Limit, response: Response) -> Confirmation:
+    """Excludes the other parts of a target that may hold a load down, by what each makes of further changes.
+
+    The next change is the one of which most of the parts that are left predict something else than the named one.
+    """
+    base, named = load_of(probes.plan), _part(before.code)
+    left = [part for part in PARTS if named and part != named and part.value_of(base)]
+    told, tried = [], {response.text}
+    while True:
+        excluded = [part for part in left if _contradicts(response, part, base)]
+        left = [part for part in left if part not in excluded]
+        told.append(f"{response.evidence}{_excluding(excluded)}")
+        menu = {change: _telling(change, probes.plan, named, left) for change in MENU if change.text not in tried}
+        change = max(menu, key=lambda one: menu[one], default=None)
+        if change is None or not menu[change] or named is None:
+            break
+        tried.add(change.text)
+        further = probes.response(change)
+        if further is None or not probes.is_consistent:
+            break
+        if _contradicts(further, named, base):
+            found = _diagnosed(probes.plan, probes.target, probes.run, before, "refuted")
+            return replace(found, evidence=(*told, further.evidence, *found.evidence))
+        response = further
+    if left:
+        told.append(f"not excluded: {', '.join(map(_name, left))}")
+    return Confirmation("inconclusive" if left else "confirmed", before, tuple(told))
+
+
+MENU = (
+    variations.DEEPER, variations.HALF_BLOCKS, variations.MORE_CONNECTIONS, variations.MORE_CLIENTS, variations.MIXED,
+)  # fmt: skip
+NAMES = {
+    **{Part(*kind.counts): code for code, kind in LIMIT_KINDS.items() if kind.counts and code.startswith("volume_")},
+    **{
+        Part(*kind.counts): code for code, kind in LIMIT_KINDS.items() if kind.counts and code.startswith("connection_")
+    },
+    Part("bytes_per_s", "read", "client"): "client_read",
+    Part("bytes_per_s", "write", "client"): "client_egress",
+    Part("iops", scope="client"): "client_iops",
+    Part("in_flight"): "depth",
+}
+PARTS = tuple(NAMES)
+"""The parts of a target that may hold a load down."""
+DIFFER = 1.3
+"""Predictions that differ by this factor are told apart."""
+
+
+def _part(code: str) -> Part | None:
+    return next((part for part, name in NAMES.items() if name == code), None)
+
+
+def _name(part: Part) -> str:
+    return LIMIT_KINDS[NAMES[part]].short_name
+
+
+def _excluding(parts: Sequence[Part]) -> str:
+    return f", which excludes {', '.join(map(_name, parts))}" if parts else ""
+
+
+def load_of(plan: Plan) -> Row:
+    """A load as the model has it, for what parts of a target make of it: at one operation per second."""
+    workers = plan.groups[0].workers
+    operations = [one for worker in workers for one in worker.operations]
+    shares = sum(one.share for one in operations)
+    reads = sum(one.share for one in operations if one.kind == "read") / shares
+    mounts = [worker.engine.mount for worker in workers if isinstance(worker.engine, NfsEngine)]
+    return Row(
+        block_bytes=round(sum(one.share * block_bytes_mean(one.blocks) for one in operations) / shares),
+        mix=reads,
+        read_share=reads,
+        order="",
+        depth=sum(worker.depth for worker in workers),
+        connections=sum(mount.nconnect for mount in mounts),
+        iops=1.0,
+        error=0.0,
+        operations=0,
+        clients=len({mount.source for mount in mounts}) or 1,
+    )
+
+
+def _growth(part: Part, base: Row, changed: Row) -> float:
+    """The factor by which a load may grow with a change, where a part holds it down; infinite if it does so no more."""
+    value = part.value_of(changed)
+    return part.value_of(base) / value if value else math.inf
+
+
+def _telling(change: Variation, plan: Plan, named: Part | None, left: Sequence[Part]) -> int:
+    """How many of the parts that are left predict something else of a change than the named one."""
+    changed = change.apply(plan)
+    if changed is None or named is None:
+        return 0
+    base, after = load_of(plan), load_of(changed)
+    expected = _growth(named, base, after)
+    return sum(not 1 / DIFFER < _growth(part, base, after) / expected < DIFFER for part in left)
+
+
+def _contradicts(response: Response, part: Part, base: Row) -> bool:
+    """True if a load that a part holds down responds otherwise. Another limit may end its growth soon."""
+    predicted = _growth(part, base, load_of(response.changed.point.plan))
+    if predicted > DIFFER:
+        return response.estimate.high < 1 + MATTERS
+    return response.grows or response.is_lower if predicted > 1 / DIFFER else False
 
 
 def _next_limit(probes: Probes, without: Variation) -> Limit | None:

@@ -6,15 +6,17 @@ more, and operations wait. One point alone shows no limit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from statistics import median
+from typing import Literal, get_args
 
 import msgspec
 
 from iocurve.foundation.structs import Struct
 from iocurve.foundation.units import SECOND_NS
-from iocurve.result.caps import CAPS, Cap
+from iocurve.result.caps import CAPS, Cap, Kind
 from iocurve.result.document import Point
 from iocurve.volume.limits import AddedLatency, Limits
 
@@ -23,6 +25,8 @@ SAME = 0.03
 OTHER = 1.5
 """Depths and block sizes differ by this factor."""
 OTHER_MIX = 0.15
+MIXES_DIFFER = 0.2
+"""Shares of reads that differ by less are the same mix."""
 CAPS_MAX = 4
 """Most limits of a fit."""
 WAITS = 1.25
@@ -155,3 +159,395 @@ def _left_open(rows: Sequence[ClosedPoint], found: Sequence[Cap], idle: Sequence
     for kind, other in (("read", "write"), ("write", "read")):
         if all(not row.rates["iops", kind] for row in rows):
             yield f"no point has {kind}s: what limits them, and whether they share the limits of {other}s, is not known"
+
+
+# ---- profiles that explain points
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """A closed loop of reads and writes of one block size, as it was measured."""
+
+    block_bytes: int
+    mix: float
+    """The share of reads that the load asks for, 0 to 1."""
+    read_share: float
+    """The share of the operations that were reads."""
+    order: str
+    """The share of random offsets."""
+    depth: float
+    connections: int
+    """TCP connections; 0 where the target is reached without."""
+    iops: float
+    error: float
+    """Standard error of the rate, relative; the latency has the same, by Little's law."""
+    operations: int
+    """Operations that the rate counts."""
+    is_held_up: bool = False
+    """This machine held the load up: the target allows this rate, and may allow more."""
+    clients: int = 1
+    """Machines of the load, or addresses from which it comes."""
+
+    @property
+    def load(self) -> tuple[int, float, str]:
+        """The load, apart from its depth and its connections."""
+        return self.block_bytes, self.mix, self.order
+
+    def share(self, kind: Kind) -> float:
+        """Share of the operations that are of a kind."""
+        return {"any": 1.0, "read": self.read_share, "write": 1 - self.read_share}[kind]
+
+    def rate(self, kind: Kind = "any", quantity: str = "iops") -> float:
+        """The rate of a kind: operations or bytes per second."""
+        return self.iops * self.share(kind) * (self.block_bytes if quantity == "bytes_per_s" else 1)
+
+    def rate_error(self, kind: Kind = "any") -> float:
+        """Relative standard error of the rate of a kind, which is drawn at random for each operation of a mix."""
+        share = self.share(kind)
+        drawn = (1 - share) / (share * self.operations) if share and self.operations else 0.0
+        return math.hypot(self.error, math.sqrt(drawn))
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A part of a target that bounds rates: a cap of the volume or of each connection, or the latency."""
+
+    quantity: Literal["iops", "bytes_per_s", "in_flight", "time"]
+    kind: Kind = "any"
+    scope: Literal["volume", "client", "connection"] = "volume"
+    of: tuple[object, ...] = ()
+    """The loads that have this latency; empty for all."""
+    block_bytes: float = 0.0
+    """Bytes that take a server as long as an operation does."""
+    write_cost: float = 1.0
+    """A write counts as so many reads."""
+
+    def value_of(self, row: Row) -> float:
+        """The value that a part counts: a rate, or for the latency operations per second and one in flight; else 0."""
+        if self.quantity == "in_flight":
+            return row.iops / row.depth if self.of == row.load[: len(self.of)] else 0.0
+        value = row.rate(self.kind, self.quantity)
+        if self.quantity == "time":
+            value *= 1 + row.block_bytes / self.block_bytes
+        if self.write_cost != 1:
+            value *= row.read_share + self.write_cost * (1 - row.read_share)
+        if self.scope == "volume":
+            return value
+        # Without connections there is no client of a server.
+        count = row.connections and (row.connections if self.scope == "connection" else row.clients)
+        return value / count if count else 0.0
+
+    @property
+    def without_cost(self) -> Part:
+        """The part by its name: writes that cost more are no limit for themselves."""
+        return msgspec.structs.replace(self, write_cost=1.0)
+
+
+class Ceiling(msgspec.Struct, frozen=True):
+    """The highest value of a part, which several points have: the part's capacity if it binds."""
+
+    part: Part
+    value: float
+    error: float
+    """Relative standard error."""
+    members: tuple[Row, ...]
+    """The points that show it, none of which was held up."""
+
+    def holds(self, row: Row) -> bool:
+        """True if a point is at the ceiling, also if this machine held it up."""
+        value = self.part.value_of(row)
+        return value > 0 < self.value and distance(value, row.rate_error(self.part.kind), self) <= DISTANCE_MAX
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """The profiles that explain points, by what they say of each point."""
+
+    ceilings: dict[Part, Ceiling]
+    shares: tuple[dict[Part | None, float], ...]
+    """For each point the weight of the profiles in which a part binds; None where none explains the point."""
+
+
+CAPS_OF_PROFILES = (
+    *(Part("bytes_per_s", kind) for kind in get_args(Kind)),
+    *(Part("iops", kind) for kind in get_args(Kind)),
+    Part("bytes_per_s", scope="connection"),
+    Part("iops", scope="connection"),
+)
+DISTANCE_MAX = 2.6
+"""Values that differ by more standard errors are not equal (1 % of equal ones do)."""
+ERROR_MIN = 0.003
+"""Least standard error of a rate, relative: what a token bucket lets through at once, and the edges of the window."""
+RANGE = 6.0
+"""Capacities are as likely anywhere in so many natural logarithms, before they are measured."""
+NORMAL = math.sqrt(2 * math.pi)
+STRAY = 0.02
+"""Share of points that nothing in a profile explains."""
+SOFT_FALLS = 2.0
+"""... less by this exponent of their ratio."""
+BYTES_PER_S_MIN = 16 * 2**20
+"""A latency that grows by more than the time of a byte at this rate is no latency, but waiting."""
+PARTS_MAX = 3
+GROWN_FROM = 5
+"""Profiles with further parts are built on this many of the best."""
+SCATTERS = ((0.0, 0.0), (0.01, 0.0), (0.03, 0.0), (0.005, 0.15))
+"""Relative standard deviations between points that their own series do not show; and how soft the limits are: where two
+parts allow the same, the rate is lower by about this share, ..."""
+USUAL = 0.5
+"""Each further part makes a profile less likely by this factor."""
+
+
+def ceiling(rows: Iterable[Row], part: Part) -> Ceiling | None:
+    """The points at the highest value of a part; one alone may be at the top."""
+    found = [(value, row) for row in rows if not row.is_held_up and (value := part.value_of(row))]
+    members: list[Row] = []
+    at: Ceiling | None = None
+    for value, row in sorted(found, key=lambda pair: -pair[0]):
+        if at and distance(value, row.rate_error(part.kind), at) > DISTANCE_MAX:
+            break
+        members.append(row)
+        pooled, error = _pooled([(part.value_of(one), one.rate_error(part.kind)) for one in members])
+        at = Ceiling(part, pooled, error, tuple(members))
+    return at
+
+
+def distance(value: float, error: float, at: Ceiling) -> float:
+    """Standard errors between a value and a ceiling."""
+    return abs(math.log(value / at.value)) / math.hypot(error, at.error)
+
+
+def _pooled(values: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The mean of values with relative errors, by its logarithm, and its relative error."""
+    weights = [1 / error**2 for _, error in values]
+    total = math.fsum(weights)
+    logarithm = math.fsum(weight * math.log(value) for (value, _), weight in zip(values, weights, strict=True)) / total
+    return math.exp(logarithm), math.sqrt(1 / total)
+
+
+def explained(rows: Sequence[Row]) -> Explanation:
+    """The profiles that explain points, weighed by their evidence (Kass and Raftery 1995).
+
+    A profile has a latency and up to three caps, and the rate of a point is the least that they allow. So a part's
+    capacity is the highest value that points have, if the part binds at all. Each capacity costs the share of its range
+    that its error leaves of it. Points may scatter by more than their own errors show.
+    """
+    found: list[Judged] = []
+    for scatter, softness in SCATTERS:
+        noisy = [msgspec.structs.replace(row, error=math.hypot(row.error, scatter)) for row in rows]
+        found += _profiles(noisy, softness)
+    return Explanation({part: at for part in _caps(rows) if (at := ceiling(rows, part))}, _shares(len(rows), found))
+
+
+Judged = tuple[float, list[dict[Part | None, float]]]
+"""The logarithm of a profile's evidence, and what it says of each point."""
+
+
+def _caps(rows: Sequence[Row]) -> list[Part]:
+    """The caps that the loads of points tell apart."""
+    mixes, has_connections = [row.mix for row in rows], any(row.connections for row in rows)
+    of_kinds = max(mixes, default=0.0) - min(mixes, default=0.0) >= MIXES_DIFFER
+    return [
+        part
+        for part in CAPS_OF_PROFILES
+        if (of_kinds or part.kind == "any") and (has_connections or part.scope == "volume")
+    ]
+
+
+def _profiles(rows: Sequence[Row], softness: float) -> list[Judged]:
+    # A part that one point alone shows may have any cause.
+    parts = [*_caps(rows), *_servers(rows), *_weighted(rows)]
+    ceilings = {part: at for part in parts if (at := ceiling(rows, part)) and len(at.members) > 1}
+    room = {part: [_room(at, row) for row in rows] for part, at in ceilings.items()}
+    profiles = dict[tuple[Part, ...], list[Judged]]()
+    groups = {len({row.load[:length] for row in rows}): length for length in (3, 2, 1, 0)}
+    latencies = [*(_latency(rows, length) for length in groups.values()), *_linear_latency(rows)]
+    todo: list[tuple[Part, ...]] = [()]
+    for _ in range(PARTS_MAX + 1):
+        for caps in todo:
+            profiles[caps] = [
+                _judged(rows, {cap: room[cap] for cap in caps}, ceilings, latency, softness) for latency in latencies
+            ]
+        best = sorted(profiles, key=lambda caps: -max(score for score, _ in profiles[caps]))[:GROWN_FROM]
+        grown = (tuple(part for part in ceilings if part in caps or part is new) for caps in best for new in ceilings)
+        todo = [caps for caps in dict.fromkeys(grown) if caps not in profiles]
+    return [one for each in profiles.values() for one in each]
+
+
+def _servers(rows: Sequence[Row]) -> list[Part]:
+    """A server, or one for each connection, that takes a time for an operation and one for its bytes.
+
+    The rates of the smallest and the largest blocks have these times.
+    """
+    sizes = sorted({row.block_bytes for row in rows})
+    found = []
+    for scope in ("volume", "connection"):
+        part = Part("iops", scope=scope)
+        small, large = (
+            max((part.value_of(row) for row in rows if row.block_bytes == size), default=0.0)
+            for size in (sizes[0], sizes[-1])
+        )
+        if small > large > small * sizes[0] / sizes[-1]:
+            block_bytes = (large * sizes[-1] - small * sizes[0]) / (small - large)
+            found.append(Part("time", scope=scope, block_bytes=block_bytes))
+    return found
+
+
+def _weighted(rows: Sequence[Row]) -> list[Part]:
+    """Caps of which a write takes more than a read, as the rates of reads alone and of writes alone have it."""
+    found = []
+    for quantity in ("iops", "bytes_per_s"):
+        part = Part(quantity)
+        reads = max((part.value_of(row) for row in rows if row.mix == 1), default=0.0)
+        writes = max((part.value_of(row) for row in rows if row.mix == 0), default=0.0)
+        if reads > writes * OTHER > 0:
+            found.append(Part(quantity, write_cost=reads / writes))
+    return found
+
+
+def _shares(
+    count: int, profiles: Sequence[tuple[float, list[dict[Part | None, float]]]]
+) -> tuple[dict[Part | None, float], ...]:
+    most = max(score for score, _ in profiles)
+    shares: tuple[dict[Part | None, float], ...] = tuple({} for _ in range(count))
+    total = math.fsum(math.exp(score - most) for score, _ in profiles)
+    for score, names in profiles:
+        weight = math.exp(score - most) / total
+        for share, name in zip(shares, names, strict=True):
+            for part, part_share in name.items():
+                share[part] = share.get(part, 0.0) + weight * part_share
+    return shares
+
+
+def _room(at: Ceiling, row: Row) -> float:
+    """The logarithm of what a part allows to what a point has."""
+    value = at.part.value_of(row)
+    return math.log(at.value / value) if value else math.inf
+
+
+class Latency(msgspec.Struct, frozen=True):
+    """The latency of an idle target for each point of a profile."""
+
+    ceilings: list[Ceiling]
+    room: list[float]
+    charges: tuple[float, ...]
+    """Errors of its parameters."""
+    score: float = 0.0
+    """The logarithm of how usual it is."""
+
+
+def _latency(rows: Sequence[Row], length: int) -> Latency:
+    """A latency for all loads, or one by block size, by size and mix, or by those and the order of offsets."""
+    found: dict[tuple[object, ...], Ceiling] = {}
+    for row in rows:
+        key = row.load[:length]
+        if key not in found:
+            part = Part("in_flight", of=key)
+            # A load that was always held up has no latency that is known.
+            found[key] = ceiling(rows, part) or Ceiling(part, math.inf, ERROR_MIN, ())
+    least = min(((row.block_bytes, 1 / found[row.load[:length]].value) for row in rows), default=(0, 0.0))
+    unusual = sum(
+        1 / at.value - least[1] > max(0, key[0] - least[0]) / BYTES_PER_S_MIN + 3 * least[1]
+        for key, at in found.items()
+        if key and isinstance(key[0], int)
+    )
+    own = [found[row.load[:length]] for row in rows]
+    rooms = [_room(at, row) for at, row in zip(own, rows, strict=True)]
+    return Latency(
+        own,
+        rooms,
+        tuple(at.error for at in found.values()),
+        unusual * math.log(STRAY) + min(1, length) * math.log(USUAL),
+    )
+
+
+def _linear_latency(rows: Sequence[Row]) -> list[Latency]:
+    """A latency of reads, one of writes, and a time for each byte, as the least loaded points have them."""
+    least: dict[tuple[int, float], float] = {}
+    for row in rows:
+        if not row.is_held_up:
+            key = row.block_bytes, row.mix
+            least[key] = min(least.get(key, math.inf), row.depth / row.iops)
+    sizes, mixes = sorted({size for size, _ in least}), sorted({mix for _, mix in least})
+    corners = [(size, mix) for size in (sizes[:1] + sizes[-1:]) for mix in (mixes[:1] + mixes[-1:])]
+    if len(sizes) < 2 or len(mixes) < 2 or not all(corner in least for corner in corners):
+        return []
+    (low, high), span = (sizes[0], sizes[-1]), mixes[-1] - mixes[0]
+    byte_s = min(least[high, mix] - least[low, mix] for mix in (mixes[0], mixes[-1])) / (high - low)
+    if not 0 <= byte_s <= 1 / BYTES_PER_S_MIN:
+        return []
+    slope = (least[low, mixes[-1]] - least[low, mixes[0]]) / span
+
+    def latency(row: Row) -> float:
+        return least[low, mixes[0]] + slope * (row.mix - mixes[0]) + byte_s * (row.block_bytes - low)
+
+    error = min(row.error for row in rows)
+    part = Part("in_flight")
+    rooms = [math.log(row.depth / row.iops / latency(row)) for row in rows]
+    members = tuple(row for row, room in zip(rows, rooms, strict=True) if abs(room) <= DISTANCE_MAX * row.error)
+    at = [Ceiling(part, 1 / latency(row), error, members) for row in rows]
+    return [Latency(at, rooms, (error,) * 3, math.log(USUAL))]
+
+
+def _judged(
+    rows: Sequence[Row],
+    caps: dict[Part, list[float]],
+    ceilings: dict[Part, Ceiling],
+    latency: Latency,
+    softness: float,
+) -> Judged:
+    """The evidence of a profile."""
+    score = latency.score + len(caps) * math.log(USUAL)
+    names: list[dict[Part | None, float]] = []
+    bounds = [
+        sorted(
+            [
+                (latency.room[number], latency.ceilings[number]),
+                *((room[number], ceilings[cap]) for cap, room in caps.items()),
+            ],
+            key=lambda one: one[0],
+        )
+        for number in range(len(rows))
+    ]
+    ties = [_tied(row, of_row) for row, of_row in zip(rows, bounds, strict=True)]
+    # A part that allows no less than another wherever it seems to bind may allow more: then it does not bind.
+    used = {tied[0].part: tied[0].error for tied in ties if len(tied) == 1}
+    for row, (nearest, *further), tied in zip(rows, bounds, ties, strict=True):
+        first, binds = nearest
+        error = row.rate_error(binds.part.kind)
+        if first > 0 and further and softness:
+            error = math.hypot(error, softness * math.exp(SOFT_FALLS * (first - further[0][0])))
+        score += _log_likelihood(first, error, is_held_up=row.is_held_up)
+        holding = [at for at in tied if at.part in used] or tied
+        used.setdefault(holding[0].part, holding[0].error)
+        is_explained = abs(first) <= DISTANCE_MAX * error
+        of_row: dict[Part | None, float] = {}
+        for at in holding:
+            name = _named(at) if is_explained else None
+            of_row[name] = of_row.get(name, 0.0) + 1 / len(holding)
+        names.append(of_row)
+    of_latency = latency.charges if any(part.quantity == "in_flight" for part in used) else ()
+    of_caps = [error for part, error in used.items() if part.quantity != "in_flight"]
+    # A server's two times are two capacities, and so are the costs of reads and writes.
+    of_caps += [error for part, error in used.items() if part.quantity == "time" or part.write_cost != 1]
+    score -= math.fsum(math.log(RANGE / (max(error, ERROR_MIN / 3) * NORMAL)) for error in (*of_latency, *of_caps))
+    return score, names
+
+
+def _tied(row: Row, bounds: Sequence[tuple[float, Ceiling]]) -> list[Ceiling]:
+    """The parts that allow a point the least, as far as its error tells."""
+    return [at for room, at in bounds if room - bounds[0][0] <= row.error] or [bounds[0][1]]
+
+
+def _named(at: Ceiling) -> Part | None:
+    """The part; none for one that only one point shows, which may have any cause."""
+    if len(at.members) < 2:
+        return None
+    return Part("in_flight") if at.part.quantity == "in_flight" else at.part.without_cost
+
+
+def _log_likelihood(room: float, error: float, *, is_held_up: bool) -> float:
+    """Of a rate that is lower than what a profile allows by a room in logarithms.
+
+    A load that was held up is anywhere below; that explains a low rate, and no equal ones.
+    """
+    if is_held_up:
+        return math.log((1.0 if room > -DISTANCE_MAX * error else STRAY) / RANGE)
+    normal = math.exp(-((room / error) ** 2) / 2) / (error * NORMAL)
+    return math.log((1 - STRAY) * normal + STRAY / RANGE)

@@ -382,7 +382,7 @@ def probe(campaign: Campaign, plan_again: PlanAgain, seconds: float) -> None:
     tried: list[str] = []
     until_s = time.monotonic() + seconds
     try:
-        while len(tried) < PROBES_MAX and (point := _next(campaign.result, tried, plan_again)):
+        while len(tried) < PROBES_MAX and (point := next_probe(campaign.result, tried, plan_again)):
             left_s = until_s - time.monotonic()
             if left_s < PROBE_LEAST_S:
                 break
@@ -394,7 +394,7 @@ def probe(campaign: Campaign, plan_again: PlanAgain, seconds: float) -> None:
         campaign.result = campaign.result.with_note("probe_failed", f"a probe failed: {error}", "info")
 
 
-def _next(result: Result, tried: Sequence[str], plan_again: PlanAgain) -> Point | None:
+def next_probe(result: Result, tried: Sequence[str], plan_again: PlanAgain) -> Point | None:
     """The fastest load of those counted in IOPS, then of those counted in MiB/s; reads before writes."""
     places: dict[tuple[bool, int], Point] = {}
     done = [_place(point) for point in result.points if point.name in tried]

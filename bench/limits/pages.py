@@ -1,0 +1,300 @@
+"""First pages in simulated time: what iocurve names on the points of an envelope, on targets drawn by seed.
+
+A target is drawn from a family: the kinds of servers of the limits bench, and further ones with two limits, limits of
+one kind of operation, windows, credits, caches and other clients. A page is the short envelope with its probes; ``why
+--confirm`` follows on its fastest point. The truth of a point comes from relaxing the server: each of its limits by a
+quarter, and the depth to twice, each in a page for itself. What gives more held the point down; where two do, both
+names are right. Families are split by chance into those that were looked at and those that are only scored.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+from bench.limits import held_out, kinds
+from bench.limits.case import HELD_OUT, KINDS, Case, Kind, Load, logarithmic, service
+from bench.limits.examine import CONFIDENT, GENERAL, Machine, final_name, judged_name
+from bench.limits.simulated import ADDRESS, IDLE_SHARE, Server, on_own_files, planned, simulated
+from iocurve.analysis.limits import verdicts_of
+from iocurve.engine.plan import Plan
+from iocurve.foundation.units import SECOND_NS
+from iocurve.measure import variations
+from iocurve.measure.confirm import RUNTIME_NS, tested
+from iocurve.measure.scenario import runner
+from iocurve.measure.why import diagnose
+from iocurve.result import host
+from iocurve.result.document import Limit, Point, Probe, Result, TargetFacts
+
+assert kinds
+assert held_out  # their definition registers them
+FACTS = TargetFacts(kind="nfs", address=ADDRESS)
+RELAXED = 1.25
+BINDS, BINDS_AS_WELL = 0.4, 0.5
+"""What holds a point down gives at least this part of what it was relaxed by; and of what the first gives."""
+NAMED_SHARE = 0.5
+"""A page is right if it names the limit at this share of the points that the limit holds."""
+LOOKED_AT_SEED = 43
+MIXES, DEPTHS, CONNECTIONS = (100, 75, 50, 25, 0), (1, 8, 64), (1, 8)
+LOADS = {
+    **{f"random-4k {percent}": Load(32, 4, 1, percent, 2, 0.5, 0.1) for percent in MIXES},
+    **{f"sequential-64k {percent}": Load(8, 64, 1, percent, 2, 0.5, 0.1, 256, "random = false") for percent in MIXES},
+    **{
+        f"random-4k nconnect {count} depth {depth}": Load(depth, 4, count, 100, 1, 0.5, 0.1)
+        for count in CONNECTIONS
+        for depth in DEPTHS
+    },
+}
+"""The points of a short envelope, in order."""
+_OF_THE_LOAD = {"rate of the load", "rates of two jobs", "think time"}
+
+Limits = tuple[str, ...]
+Draw = Callable[[random.Random], Limits]
+
+
+def _delay(draw: random.Random) -> str:
+    return f"delay,service={service(draw, 150, 1500)[0]}"
+
+
+def _iops(draw: random.Random, of: str = "a", times: float = 1) -> str:
+    burst = logarithmic(draw, 1, 60)
+    return f"bucket,of={of},rate={logarithmic(draw, 800, 8000) * times:.0f},burst={burst:.0f}"
+
+
+def _bytes(draw: random.Random, of: str = "a") -> str:
+    return (
+        f"bucket,unit=b,of={of},rate={logarithmic(draw, 15, 120) * 2**20:.0f},burst={draw.choice((1, 4, 16)) * 65536}"
+    )
+
+
+def _near(draw: random.Random) -> Limits:
+    rate, block_kib = logarithmic(draw, 800, 4000), draw.choice((4, 64))
+    of_bytes = rate * block_kib * 1024 * draw.uniform(0.85, 1.15)
+    return _delay(draw), f"bucket,rate={rate},burst=10", f"bucket,unit=b,rate={of_bytes:.0f},burst=262144"
+
+
+def _credits(draw: random.Random) -> Limits:
+    base = logarithmic(draw, 500, 2000)
+    burst_rate = base * draw.uniform(2, 4)
+    spent = (burst_rate - base) * draw.uniform(1, 6)
+    return _delay(draw), f"bucket,rate={base},burst={spent:.0f}", f"bucket,rate={burst_rate:.0f},burst=20"
+
+
+def _changes(draw: random.Random) -> Limits:
+    rate = logarithmic(draw, 800, 5000)
+    after, factor = rate * draw.uniform(2, 7), draw.choice((draw.uniform(0.4, 0.7), draw.uniform(1.5, 2.5)))
+    return _delay(draw), f"bucket,rate={rate},burst=10,after={after:.0f},factor={factor:.2f}"
+
+
+def _neighbour(draw: random.Random) -> Limits:
+    share, period_ms = draw.uniform(0.3, 0.8), logarithmic(draw, 500, 4000)
+    return _delay(draw), f"shared,rate={logarithmic(draw, 800, 6000)},share={share:.2f},period_ms={period_ms:.0f}"
+
+
+def _cold(draw: random.Random) -> Limits:
+    return (
+        f"cache,service=constant:{logarithmic(draw, 1000, 5000)}",
+        f"delay,service=exponential:{draw.uniform(100, 400):.0f}",
+    )
+
+
+def _stations(draw: random.Random) -> str:
+    count, per_s = draw.randint(2, 8), logarithmic(draw, 1500, 8000)
+    return f"stations,count={count},service={service(draw, count / per_s * 1e6, count / per_s * 1.01e6, 'cel')[0]}"
+
+
+def _of_kind(kind: Kind, draw: random.Random) -> Limits:
+    return kind.draw(draw).limits
+
+
+FAMILIES: dict[str, Draw] = {
+    "page: caps on reads and on writes": lambda draw: (_delay(draw), _iops(draw, "r"), _iops(draw, "w")),
+    "page: byte caps on reads and on writes": lambda draw: (_delay(draw), _bytes(draw, "r"), _bytes(draw, "w")),
+    "page: a cap on reads below one on all": lambda draw: (_delay(draw), _iops(draw, "r"), _iops(draw, "a", 2)),
+    "page: a byte cap on writes below one on all": lambda draw: (_delay(draw), _bytes(draw, "w"), _bytes(draw)),
+    "page: two limits within 15 %": _near,
+    "page: caps on operations and on bytes": lambda draw: (_delay(draw), _iops(draw), _bytes(draw)),
+    "page: credits spent during the page": _credits,
+    "page: a cap that changes during the page": _changes,
+    "page: another client that comes and goes": _neighbour,
+    "page: windows of 0.25 to 1 s": lambda draw: (
+        _delay(draw),
+        f"window,rate={logarithmic(draw, 800, 6000)},period_ms={draw.uniform(250, 1000):.0f}",
+    ),
+    "page: a cold cache": _cold,
+    "page: stations and a byte cap": lambda draw: (_stations(draw), _bytes(draw)),
+    "page: slots of a connection and a cap": lambda draw: (
+        f"in_flight,per=c,count={draw.choice((4, 8, 16))}",
+        _delay(draw),
+        _iops(draw, "a", 2),
+    ),
+    "page: latency alone": lambda draw: (_delay(draw),),
+    **{name: partial(_of_kind, kind) for name, kind in {**KINDS, **HELD_OUT}.items() if name not in _OF_THE_LOAD},
+}
+
+
+@cache
+def looked_at() -> frozenset[str]:
+    """The families that were looked at, half of them; the others are only scored."""
+    return frozenset(random.Random(LOOKED_AT_SEED).sample(sorted(FAMILIES), len(FAMILIES) // 2))
+
+
+# ---- the truth
+
+
+def names_of(limit: str, block_kib: int) -> frozenset[str]:
+    """The names that are right for a part of a server that holds a point down; none for a part that has no name."""
+    policy, _, rest = limit.partition(",")
+    keys = dict(word.split("=") for word in rest.split(","))
+    if policy in ("stations", "batches") or (policy == "in_flight" and "per" not in keys):
+        return frozenset({"server_parallelism", *(["volume_throughput"] if "us_per_kib" in keys else [])})
+    if policy == "in_flight":
+        return frozenset({"connection_requests", "connection_iops"})
+    if "rate" not in keys:
+        return frozenset()
+    of = {"r": "read_", "w": "write_"}.get(keys.get("of", ""), "")
+    is_bytes = keys.get("unit") == "b"
+    if keys.get("per") == "c":
+        return frozenset({"connection_throughput"} if is_bytes else {"connection_iops", "connection_requests"})
+    found = {f"volume_{of}{'throughput' if is_bytes else 'iops'}"}
+    if float(keys.get("unit_bytes", math.inf)) < 1024 * block_kib:
+        found.add(f"volume_{of}throughput")
+    if keys.get("per") == "a":
+        found |= {"client_read", "client_egress"} if is_bytes else {"client_iops"}
+    if float(keys.get("burst", 0)) > float(keys["rate"]) / 2 or "factor" in keys:
+        found |= {"burst_credits", "burst_iops"}
+    return frozenset(found)
+
+
+def _relaxed(limit: str) -> tuple[str, float] | None:
+    """A limit with more of what it gives, and how much more; None for a part without a capacity."""
+    if found := re.search(r"rate=([\d.]+)", limit):
+        return limit.replace(found[0], f"rate={RELAXED * float(found[1]):.1f}"), RELAXED
+    if found := re.search(r"count=(\d+)", limit):
+        more = max(int(found[1]) + 1, round(RELAXED * int(found[1])))
+        return limit.replace(found[0], f"count={more}"), more / int(found[1])
+    return None
+
+
+def _rates(limits: Limits, seed: int, times: int = 1) -> list[float]:
+    """The rate of each point of a page."""
+    with simulated(Case(limits, (), frozenset()), seed, beside_hogs=False) as server:
+        return [server.rate(planned(replace(load, depth=times * load.depth), seed)) for load in LOADS.values()]
+
+
+def truths(limits: Limits, seed: int) -> list[frozenset[str]]:
+    """The names that are right for each point; none where nothing was clearly the limit."""
+    base = _rates(limits, seed)
+    gains: dict[str, list[float]] = {"depth": _gains(base, _rates(limits, seed, 2), 2)}
+    for at, limit in enumerate(limits):
+        if relaxed := _relaxed(limit):
+            more, factor = relaxed
+            gains[limit] = _gains(base, _rates((*limits[:at], more, *limits[at + 1 :]), seed), factor)
+    return [
+        binding_names({part: each[at] for part, each in gains.items()}, load) for at, load in enumerate(LOADS.values())
+    ]
+
+
+def _gains(base: Sequence[float], more: Sequence[float], factor: float) -> list[float]:
+    """Growth of each rate as a part of the factor, in logarithms."""
+    return [math.log(max(1, high) / max(1, low)) / math.log(factor) for low, high in zip(base, more, strict=True)]
+
+
+def binding_names(gains: dict[str, float], load: Load) -> frozenset[str]:
+    """The names that are right, by what each part gives a point; none where nothing clearly holds it down."""
+    most = max(gains.values())
+    if most < BINDS:
+        return frozenset()
+    names = [
+        frozenset({"depth"}) if part == "depth" else names_of(part, load.block_kib)
+        for part, gain in gains.items()
+        if gain >= BINDS_AS_WELL * most
+    ]
+    return frozenset().union(*names) if all(names) else frozenset()
+
+
+# ---- pages
+
+
+def measured(server: Server, seed: int) -> Result:
+    """A page without its probes."""
+    points = []
+    for name, load in LOADS.items():
+        point = server.run(planned(load, seed))
+        points.append(point.replace(name=name, family=name.rpartition(" ")[0]))
+    return Result.start("run", "page", host.collect(), FACTS, None).replace(points=tuple(points))
+
+
+def probed(result: Result, server: Server) -> Result:
+    """The page with the probes of a short envelope."""
+    tried: list[str] = []
+    plans = {point.name: on_own_files(point.plan) for point in result.points}
+    until_s = server.clock_s + runner.PROBE_SHORT_S
+    while len(tried) < runner.PROBES_MAX and (point := runner.next_probe(result, tried, plans.get)):
+        left_s = until_s - server.clock_s
+        if left_s < runner.PROBE_LEAST_S:
+            break
+        tried.append(point.name)
+        limit, base = diagnose(plans[point.name], FACTS, server.run, left_s, lambda: server.clock_s)
+        probe = Probe(point=point.name, limit=limit, iops=base.summary().iops, elapsed_ns=SECOND_NS)
+        result = result.replace(perturbation_tests=(*result.perturbation_tests, probe))
+    return result
+
+
+def examined(name: str, seed: int) -> dict[str, Any]:
+    """The record of a page: the judgement on its points, with probes and after ``why --confirm``."""
+    limits, machine = FAMILIES[name](random.Random(f"{name} {seed}")), Machine()
+    right = truths(limits, seed)
+    with simulated(Case(limits, (), frozenset()), seed, beside_hogs=False) as server:
+        bare = measured(server, seed)
+        result = probed(bare, server)
+        verdicts = verdicts_of(result)
+        fastest = max(range(len(verdicts)), key=lambda at: result.points[at].summary().iops)
+        confirmed = _confirmed(result.points[fastest], verdicts[fastest], server)
+    return {
+        **machine.facts(),
+        "kind": name,
+        "seed": seed,
+        "limits": limits,
+        "scored": name not in looked_at(),
+        "points": list(LOADS),
+        "right": [sorted(one) for one in right],
+        "bare": judged_page(verdicts_of(bare), right),
+        "judged": judged_page(verdicts, right),
+        "names": [_name(one) in true for one, true in zip(verdicts, right, strict=True) if _name(one) and true],
+        "named": [[one.code, one.confidence] if one else None for one in verdicts],
+        "confirmed": judged_name(right[fastest], confirmed["final"], IDLE_SHARE) if right[fastest] else "void",
+        "fastest": fastest,
+        **confirmed,
+    }
+
+
+def _confirmed(point: Point, verdict: Limit | None, server: Server) -> dict[str, Any]:
+    plan: Plan = variations.shortened(on_own_files(point.plan), RUNTIME_NS)
+    found = tested(plan, FACTS, server.run, verdict)
+    again = found.verdict.to_builtins() if found.verdict else None
+    alone = verdict.to_builtins() if verdict else {}
+    final = final_name({**alone, "outcome": found.outcome, "verdict_now": again})
+    return {"final": final, "outcome": found.outcome, "evidence": list(found.evidence)}
+
+
+def judged_page(verdicts: Sequence[Limit | None], right: Sequence[frozenset[str]]) -> str:
+    """A page is false if a sure name is; right if it names the limit of most points for at least half of them."""
+    pairs = list(zip(verdicts, right, strict=True))
+    names = [(_name(verdict), true) for verdict, true in pairs if true]
+    if any(name not in true for name, true in names if name):
+        return "false"
+    held = [(name, true) for name, true in names if "depth" not in true] or names
+    if not held:
+        return "void"
+    return "right" if sum(name is not None for name, _ in held) >= NAMED_SHARE * len(held) else "undecided"
+
+
+def _name(verdict: Limit | None) -> str | None:
+    is_sure = verdict is not None and verdict.confidence in CONFIDENT and verdict.code not in GENERAL
+    return verdict.code if verdict is not None and is_sure else None
