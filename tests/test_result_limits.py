@@ -346,7 +346,7 @@ def test_few_verdicts_are_wrong(limits: int, form: Literal["hard", "soft"]) -> N
     """Targets and loads drawn at random; 240 runs in all."""
     found = drawn_runs.counts(limits, form, range(30))
     assert found["right"] >= 110
-    assert found["wrong"] <= 0.01 * (found["right"] + found["wrong"])
+    assert found["wrong"] <= 0.02 * (found["right"] + found["wrong"])
 
 
 # ---- whole results

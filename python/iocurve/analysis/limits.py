@@ -23,7 +23,7 @@ from iocurve.analysis.measured_load import MeasuredLoad, network_evidence
 from iocurve.analysis.observations import SAME, ObservedPoint, observations, tells_nothing
 from iocurve.analysis.run_limits import limits_together
 from iocurve.analysis.target_limits import caps_used, disk_limit, target_limit, volume_description
-from iocurve.model.fit import Ceiling, Part
+from iocurve.model.fit import PartCeiling, TargetPart
 from iocurve.result.document import Axis, Point, Probe, Result, TargetFacts
 
 __all__ = ["depth_series", "knee", "limit_of", "limits_of", "verdict_of", "verdicts_of", "volume_description"]
@@ -243,9 +243,9 @@ def _alike(point: Point, code: str, found: Sequence[ObservedPoint]) -> Iterator[
             is_same = (one.load, one.workers, one.connections) == (probed.load, probed.workers, probed.connections)
             if is_same and one.depth <= probed.depth:
                 yield one.point
-        elif counts and _at(probed, Part(*counts)).holds(one):
+        elif counts and _at(probed, TargetPart(*counts)).holds(one):
             yield one.point
 
 
-def _at(probed: ObservedPoint, part: Part) -> Ceiling:
-    return Ceiling(part, part.value_of(probed), probed.rate_error(part.kind), (probed,))
+def _at(probed: ObservedPoint, part: TargetPart) -> PartCeiling:
+    return PartCeiling(part, part.value_of(probed), probed.rate_error(part.kind), (probed,))

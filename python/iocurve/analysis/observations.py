@@ -13,7 +13,7 @@ from itertools import combinations
 
 from iocurve.analysis.measured_load import IN_FLIGHT, MeasuredLoad
 from iocurve.engine.plan import FixedBlocks
-from iocurve.model.fit import DISTANCE_MAX, ERROR_MIN, Row
+from iocurve.model.fit import DISTANCE_MAX, ERROR_MIN, LoadRate
 from iocurve.result.document import Point, TargetFacts
 from iocurve.result.stalls import STARVED, STEAL_SHARE, waited_for_others
 from iocurve.result.stats import judged_mean, sample_mean
@@ -29,7 +29,7 @@ HELD_UP = 1.02
 KNOWN_KINDS = ("nfs", "directory", "file", "device", "unknown")
 
 
-class ObservedPoint(Row, frozen=True, kw_only=True, dict=True):
+class ObservedPoint(LoadRate, frozen=True, kw_only=True, dict=True):
     """A point with what bears on its limit. Points are compared with those of the same order of offsets."""
 
     point: Point

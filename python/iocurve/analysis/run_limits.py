@@ -23,7 +23,7 @@ from iocurve.analysis.observations import (
     waiting,
 )
 from iocurve.foundation.units import MIB, counted, format_bytes, format_depth, format_latency, format_number
-from iocurve.model.fit import MIXES_DIFFER, Ceiling, Explanation, Part, explained
+from iocurve.model.fit import MIXES_DIFFER, Explanation, PartCeiling, TargetPart, explained
 from iocurve.result.document import Point, TargetFacts
 
 LIKELY, POSSIBLE, LISTED = 0.95, 0.45, 0.02
@@ -55,7 +55,7 @@ def limits_shown(found: Sequence[ObservedPoint], target: TargetFacts) -> dict[in
 
 
 Pairs = Sequence[tuple[ObservedPoint, ObservedPoint]]
-Share = Mapping[Part | None, float]
+Share = Mapping[TargetPart | None, float]
 """The weight of the profiles in which a part holds a point down."""
 
 
@@ -77,7 +77,7 @@ def _verdict(
 
 
 def _ceiling_limit(
-    at: Ceiling, share: Share, found: Sequence[ObservedPoint], pairs: Pairs, target: TargetFacts
+    at: PartCeiling, share: Share, found: Sequence[ObservedPoint], pairs: Pairs, target: TargetFacts
 ) -> Limit:
     depth, weight = _not_the_depth(at, pairs), _weight(at.part, share)
     is_either = at.part.quantity == "iops" and at.part.scope == "volume"
@@ -92,18 +92,18 @@ def _ceiling_limit(
     return limit(_code(at.part), _text(at), target, confidence="likely" if is_sure else "possible", evidence=evidence)
 
 
-def _weight(part: Part, share: Share) -> float:
+def _weight(part: TargetPart, share: Share) -> float:
     """The weight of a limit. Equal IOPS are as well those of a server that takes a time for each byte."""
     alike = (one for one in share if one and one.quantity == "time" and one.scope == part.scope)
     return share.get(part, 0.0) + (sum(share[one] for one in alike) if part.quantity == "iops" else 0.0)
 
 
-def _of_connections(at: Ceiling, share: Share, found: Sequence[ObservedPoint]) -> float:
+def _of_connections(at: PartCeiling, share: Share, found: Sequence[ObservedPoint]) -> float:
     """The weight of the same limit of each connection, where all have as many."""
     is_of_one_size = len({one.block_bytes for one in at.members}) == 1
     if at.part.scope == "connection" or at.part.kind != "any" or is_of_one_size or _scope_is_told(at, found):
         return 0.0
-    return _weight(Part(at.part.quantity, scope="connection"), share)
+    return _weight(TargetPart(at.part.quantity, scope="connection"), share)
 
 
 def _remaining(share: Share) -> str:
@@ -112,7 +112,7 @@ def _remaining(share: Share) -> str:
     return ", ".join(f"{_short_name(part)} {weight:.0%}" for part, weight in ranked)
 
 
-def _short_name(part: Part | None) -> str:
+def _short_name(part: TargetPart | None) -> str:
     if part is None:
         return "none of them"
     if part.scope == "volume" and part.quantity in ("in_flight", "time"):
@@ -120,14 +120,14 @@ def _short_name(part: Part | None) -> str:
     return LIMIT_KINDS[_code(part)].short_name
 
 
-def _code(part: Part) -> str:
+def _code(part: TargetPart) -> str:
     if part.scope == "connection":
         return "connection_throughput" if part.quantity == "bytes_per_s" else "connection_requests"
     of = "" if part.kind == "any" else f"{part.kind}_"
     return f"volume_{of}{'throughput' if part.quantity == 'bytes_per_s' else 'iops'}"
 
 
-def _text(at: Ceiling) -> str:
+def _text(at: PartCeiling) -> str:
     of = "" if at.part.kind == "any" else f" on {at.part.kind}s"
     if at.part.scope == "connection":
         if at.part.quantity == "iops":
@@ -138,13 +138,13 @@ def _text(at: Ceiling) -> str:
     return f"at a limit of about {_amount(at)}{of}"
 
 
-def _amount(at: Ceiling) -> str:
+def _amount(at: PartCeiling) -> str:
     if at.part.quantity == "iops":
         return f"{at.value:,.0f} IOPS"
     return f"{format_number(at.value / MIB, 4)} MiB/s"
 
 
-def _scope_is_told(at: Ceiling, found: Sequence[ObservedPoint]) -> bool:
+def _scope_is_told(at: PartCeiling, found: Sequence[ObservedPoint]) -> bool:
     """True if other numbers of connections show what they do at one block size, or if there are no connections."""
     numbers: dict[int, set[int]] = {}
     for one in _held(at, found):
@@ -154,7 +154,7 @@ def _scope_is_told(at: Ceiling, found: Sequence[ObservedPoint]) -> bool:
     return at.part.scope == "connection" and any(connections_pay(one, found) for one in _held(at, found))
 
 
-def _held(at: Ceiling, found: Iterable[ObservedPoint]) -> list[ObservedPoint]:
+def _held(at: PartCeiling, found: Iterable[ObservedPoint]) -> list[ObservedPoint]:
     """The points at a ceiling. This machine may have held some up: they do not prove it, but tell what it counts."""
     return [one for one in found if at.holds(one)]
 
@@ -164,7 +164,7 @@ def _mixes_differ(found: Iterable[ObservedPoint]) -> bool:
     return max(shares) - min(shares) >= MIXES_DIFFER
 
 
-def _not_the_depth(at: Ceiling, pairs: Pairs) -> str | None:
+def _not_the_depth(at: PartCeiling, pairs: Pairs) -> str | None:
     """The figures that show that the depth does not hold a ceiling's points; None where nothing shows it."""
     members = set(map(id, at.members))
     of_members = [(low, high) for low, high in pairs if id(high) in members]
@@ -190,7 +190,7 @@ def _latencies(low: ObservedPoint, high: ObservedPoint) -> str:
 # ---- evidence in words
 
 
-def _equality(at: Ceiling, found: Sequence[ObservedPoint]) -> str:
+def _equality(at: PartCeiling, found: Sequence[ObservedPoint]) -> str:
     """``64 MiB/s at 4 KiB and 64 KiB, in 5 mixes of reads and writes (12 points, ±0.3%)``."""
     of = "" if at.part.kind == "any" else f" of {at.part.kind}s"
     each = " on each connection" if at.part.scope == "connection" else ""
@@ -203,7 +203,7 @@ def _equality(at: Ceiling, found: Sequence[ObservedPoint]) -> str:
     return f"{_amount(at)}{of}{each} at {sizes}{mixed} ({counted(len(held), 'point')}, ±{spread:.1%})"
 
 
-def _connections_evidence(at: Ceiling, found: Sequence[ObservedPoint]) -> Iterator[str]:
+def _connections_evidence(at: PartCeiling, found: Sequence[ObservedPoint]) -> Iterator[str]:
     for one in _held(at, found):
         if at.part.scope == "connection" and (more := connections_pay(one, found)):
             yield f"{more.connections} instead of {counted(one.connections, 'connection')}: {_times(more, one)}"
@@ -213,7 +213,7 @@ def _connections_evidence(at: Ceiling, found: Sequence[ObservedPoint]) -> Iterat
         yield f"{_listed(list(map(str, numbers)))} connections reach the same"
 
 
-def _caveats(at: Ceiling, found: Sequence[ObservedPoint]) -> Iterator[str]:
+def _caveats(at: PartCeiling, found: Sequence[ObservedPoint]) -> Iterator[str]:
     if at.part.kind == "any" and not _mixes_differ(_held(at, found)):
         kind = "read" if at.members[0].mix > 0.5 else "write"
         measured = "not reached by other mixes" if _mixes_differ(found) else "other mixes were not measured"

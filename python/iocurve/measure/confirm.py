@@ -23,7 +23,7 @@ from iocurve.measure import local, variations
 from iocurve.measure.run_files import RunFiles
 from iocurve.measure.variations import Variation
 from iocurve.measure.why import PATIENCE_S, UNDECIDED, Probes, Run, diagnose
-from iocurve.model.fit import Part, Row
+from iocurve.model.fit import LoadRate, TargetPart
 from iocurve.result.document import Point, TargetFacts
 from iocurve.targets import opened_target
 from iocurve.targets.opened_target import OpenedTarget
@@ -144,14 +144,20 @@ MENU = (
     variations.DEEPER, variations.HALF_BLOCKS, variations.MORE_CONNECTIONS, variations.MORE_CLIENTS, variations.MIXED,
 )  # fmt: skip
 NAMES = {
-    **{Part(*kind.counts): code for code, kind in LIMIT_KINDS.items() if kind.counts and code.startswith("volume_")},
     **{
-        Part(*kind.counts): code for code, kind in LIMIT_KINDS.items() if kind.counts and code.startswith("connection_")
+        TargetPart(*kind.counts): code
+        for code, kind in LIMIT_KINDS.items()
+        if kind.counts and code.startswith("volume_")
     },
-    Part("bytes_per_s", "read", "client"): "client_read",
-    Part("bytes_per_s", "write", "client"): "client_egress",
-    Part("iops", scope="client"): "client_iops",
-    Part("in_flight"): "depth",
+    **{
+        TargetPart(*kind.counts): code
+        for code, kind in LIMIT_KINDS.items()
+        if kind.counts and code.startswith("connection_")
+    },
+    TargetPart("bytes_per_s", "read", "client"): "client_read",
+    TargetPart("bytes_per_s", "write", "client"): "client_egress",
+    TargetPart("iops", scope="client"): "client_iops",
+    TargetPart("in_flight"): "depth",
 }
 PARTS = tuple(NAMES)
 """The parts of a target that may hold a load down."""
@@ -159,26 +165,26 @@ DIFFER = 1.3
 """Predictions that differ by this factor are told apart."""
 
 
-def _part(code: str) -> Part | None:
+def _part(code: str) -> TargetPart | None:
     return next((part for part, name in NAMES.items() if name == code), None)
 
 
-def _name(part: Part) -> str:
+def _name(part: TargetPart) -> str:
     return LIMIT_KINDS[NAMES[part]].short_name
 
 
-def _excluding(parts: Sequence[Part]) -> str:
+def _excluding(parts: Sequence[TargetPart]) -> str:
     return f", which excludes {', '.join(map(_name, parts))}" if parts else ""
 
 
-def load_of(plan: Plan) -> Row:
+def load_of(plan: Plan) -> LoadRate:
     """A load as the model has it, for what parts of a target make of it: at one operation per second."""
     workers = plan.groups[0].workers
     operations = [one for worker in workers for one in worker.operations]
     shares = sum(one.share for one in operations)
     reads = sum(one.share for one in operations if one.kind == "read") / shares
     mounts = [worker.engine.mount for worker in workers if isinstance(worker.engine, NfsEngine)]
-    return Row(
+    return LoadRate(
         block_bytes=round(sum(one.share * block_bytes_mean(one.blocks) for one in operations) / shares),
         mix=reads,
         read_share=reads,
@@ -192,13 +198,13 @@ def load_of(plan: Plan) -> Row:
     )
 
 
-def _growth(part: Part, base: Row, changed: Row) -> float:
+def _growth(part: TargetPart, base: LoadRate, changed: LoadRate) -> float:
     """The factor by which a load may grow with a change, where a part holds it down; infinite if it does so no more."""
     value = part.value_of(changed)
     return part.value_of(base) / value if value else math.inf
 
 
-def _telling(change: Variation, plan: Plan, named: Part | None, left: Sequence[Part]) -> int:
+def _telling(change: Variation, plan: Plan, named: TargetPart | None, left: Sequence[TargetPart]) -> int:
     """How many of the parts that are left predict something else of a change than the named one."""
     changed = change.apply(plan)
     if changed is None or named is None:
@@ -208,7 +214,7 @@ def _telling(change: Variation, plan: Plan, named: Part | None, left: Sequence[P
     return sum(not 1 / DIFFER < _growth(part, base, after) / expected < DIFFER for part in left)
 
 
-def _contradicts(response: Response, part: Part, base: Row) -> bool:
+def _contradicts(response: Response, part: TargetPart, base: LoadRate) -> bool:
     """True if a load that a part holds down responds otherwise. Another limit may end its growth soon."""
     predicted = _growth(part, base, load_of(response.changed.point.plan))
     if predicted > DIFFER:

@@ -164,7 +164,7 @@ def _left_open(rows: Sequence[ClosedPoint], found: Sequence[Cap], idle: Sequence
 # ---- profiles that explain points
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class LoadRate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A closed loop of reads and writes of one block size, as it was measured."""
 
     block_bytes: int
@@ -207,7 +207,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return math.hypot(self.error, math.sqrt(drawn))
 
 
-class Part(msgspec.Struct, frozen=True):
+class TargetPart(msgspec.Struct, frozen=True):
     """A part of a target that bounds rates: a cap of the volume or of each connection, or the latency."""
 
     quantity: Literal["iops", "bytes_per_s", "in_flight", "time"]
@@ -220,7 +220,7 @@ class Part(msgspec.Struct, frozen=True):
     write_cost: float = 1.0
     """A write counts as so many reads."""
 
-    def value_of(self, row: Row) -> float:
+    def value_of(self, row: LoadRate) -> float:
         """The value that a part counts: a rate, or for the latency operations per second and one in flight; else 0."""
         if self.quantity == "in_flight":
             return row.iops / row.depth if self.of == row.load[: len(self.of)] else 0.0
@@ -236,22 +236,22 @@ class Part(msgspec.Struct, frozen=True):
         return value / count if count else 0.0
 
     @property
-    def without_cost(self) -> Part:
+    def without_cost(self) -> TargetPart:
         """The part by its name: writes that cost more are no limit for themselves."""
         return msgspec.structs.replace(self, write_cost=1.0)
 
 
-class Ceiling(msgspec.Struct, frozen=True):
+class PartCeiling(msgspec.Struct, frozen=True):
     """The highest value of a part, which several points have: the part's capacity if it binds."""
 
-    part: Part
+    part: TargetPart
     value: float
     error: float
     """Relative standard error."""
-    members: tuple[Row, ...]
+    members: tuple[LoadRate, ...]
     """The points that show it, none of which was held up."""
 
-    def holds(self, row: Row) -> bool:
+    def holds(self, row: LoadRate) -> bool:
         """True if a point is at the ceiling, also if this machine held it up."""
         value = self.part.value_of(row)
         return value > 0 < self.value and distance(value, row.rate_error(self.part.kind), self) <= DISTANCE_MAX
@@ -260,16 +260,16 @@ class Ceiling(msgspec.Struct, frozen=True):
 class Explanation(msgspec.Struct, frozen=True):
     """The profiles that explain points, by what they say of each point."""
 
-    ceilings: dict[Part, Ceiling]
-    shares: tuple[dict[Part | None, float], ...]
+    ceilings: dict[TargetPart, PartCeiling]
+    shares: tuple[dict[TargetPart | None, float], ...]
     """For each point the weight of the profiles in which a part binds; None where none explains the point."""
 
 
 CAPS_OF_PROFILES = (
-    *(Part("bytes_per_s", kind) for kind in get_args(Kind)),
-    *(Part("iops", kind) for kind in get_args(Kind)),
-    Part("bytes_per_s", scope="connection"),
-    Part("iops", scope="connection"),
+    *(TargetPart("bytes_per_s", kind) for kind in get_args(Kind)),
+    *(TargetPart("iops", kind) for kind in get_args(Kind)),
+    TargetPart("bytes_per_s", scope="connection"),
+    TargetPart("iops", scope="connection"),
 )
 DISTANCE_MAX = 2.6
 """Values that differ by more standard errors are not equal (1 % of equal ones do)."""
@@ -294,21 +294,21 @@ USUAL = 0.5
 """Each further part makes a profile less likely by this factor."""
 
 
-def ceiling(rows: Iterable[Row], part: Part) -> Ceiling | None:
+def ceiling(rows: Iterable[LoadRate], part: TargetPart) -> PartCeiling | None:
     """The points at the highest value of a part; one alone may be at the top."""
     found = [(value, row) for row in rows if not row.is_held_up and (value := part.value_of(row))]
-    members: list[Row] = []
-    at: Ceiling | None = None
+    members: list[LoadRate] = []
+    at: PartCeiling | None = None
     for value, row in sorted(found, key=lambda pair: -pair[0]):
         if at and distance(value, row.rate_error(part.kind), at) > DISTANCE_MAX:
             break
         members.append(row)
         pooled, error = _pooled([(part.value_of(one), one.rate_error(part.kind)) for one in members])
-        at = Ceiling(part, pooled, error, tuple(members))
+        at = PartCeiling(part, pooled, error, tuple(members))
     return at
 
 
-def distance(value: float, error: float, at: Ceiling) -> float:
+def distance(value: float, error: float, at: PartCeiling) -> float:
     """Standard errors between a value and a ceiling."""
     return abs(math.log(value / at.value)) / math.hypot(error, at.error)
 
@@ -321,7 +321,7 @@ def _pooled(values: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return math.exp(logarithm), math.sqrt(1 / total)
 
 
-def explained(rows: Sequence[Row]) -> Explanation:
+def explained(rows: Sequence[LoadRate]) -> Explanation:
     """The profiles that explain points, weighed by their evidence (Kass and Raftery 1995).
 
     A profile has a latency and up to three caps, and the rate of a point is the least that they allow. So a part's
@@ -335,11 +335,11 @@ def explained(rows: Sequence[Row]) -> Explanation:
     return Explanation({part: at for part in _caps(rows) if (at := ceiling(rows, part))}, _shares(len(rows), found))
 
 
-Judged = tuple[float, list[dict[Part | None, float]]]
+Judged = tuple[float, list[dict[TargetPart | None, float]]]
 """The logarithm of a profile's evidence, and what it says of each point."""
 
 
-def _caps(rows: Sequence[Row]) -> list[Part]:
+def _caps(rows: Sequence[LoadRate]) -> list[TargetPart]:
     """The caps that the loads of points tell apart."""
     mixes, has_connections = [row.mix for row in rows], any(row.connections for row in rows)
     of_kinds = max(mixes, default=0.0) - min(mixes, default=0.0) >= MIXES_DIFFER
@@ -350,15 +350,15 @@ def _caps(rows: Sequence[Row]) -> list[Part]:
     ]
 
 
-def _profiles(rows: Sequence[Row], softness: float) -> list[Judged]:
+def _profiles(rows: Sequence[LoadRate], softness: float) -> list[Judged]:
     # A part that one point alone shows may have any cause.
     parts = [*_caps(rows), *_servers(rows), *_weighted(rows)]
     ceilings = {part: at for part in parts if (at := ceiling(rows, part)) and len(at.members) > 1}
     room = {part: [_room(at, row) for row in rows] for part, at in ceilings.items()}
-    profiles = dict[tuple[Part, ...], list[Judged]]()
+    profiles = dict[tuple[TargetPart, ...], list[Judged]]()
     groups = {len({row.load[:length] for row in rows}): length for length in (3, 2, 1, 0)}
     latencies = [*(_latency(rows, length) for length in groups.values()), *_linear_latency(rows)]
-    todo: list[tuple[Part, ...]] = [()]
+    todo: list[tuple[TargetPart, ...]] = [()]
     for _ in range(PARTS_MAX + 1):
         for caps in todo:
             profiles[caps] = [
@@ -370,7 +370,7 @@ def _profiles(rows: Sequence[Row], softness: float) -> list[Judged]:
     return [one for each in profiles.values() for one in each]
 
 
-def _servers(rows: Sequence[Row]) -> list[Part]:
+def _servers(rows: Sequence[LoadRate]) -> list[TargetPart]:
     """A server, or one for each connection, that takes a time for an operation and one for its bytes.
 
     The rates of the smallest and the largest blocks have these times.
@@ -378,34 +378,34 @@ def _servers(rows: Sequence[Row]) -> list[Part]:
     sizes = sorted({row.block_bytes for row in rows})
     found = []
     for scope in ("volume", "connection"):
-        part = Part("iops", scope=scope)
+        part = TargetPart("iops", scope=scope)
         small, large = (
             max((part.value_of(row) for row in rows if row.block_bytes == size), default=0.0)
             for size in (sizes[0], sizes[-1])
         )
         if small > large > small * sizes[0] / sizes[-1]:
             block_bytes = (large * sizes[-1] - small * sizes[0]) / (small - large)
-            found.append(Part("time", scope=scope, block_bytes=block_bytes))
+            found.append(TargetPart("time", scope=scope, block_bytes=block_bytes))
     return found
 
 
-def _weighted(rows: Sequence[Row]) -> list[Part]:
+def _weighted(rows: Sequence[LoadRate]) -> list[TargetPart]:
     """Caps of which a write takes more than a read, as the rates of reads alone and of writes alone have it."""
     found = []
     for quantity in ("iops", "bytes_per_s"):
-        part = Part(quantity)
+        part = TargetPart(quantity)
         reads = max((part.value_of(row) for row in rows if row.mix == 1), default=0.0)
         writes = max((part.value_of(row) for row in rows if row.mix == 0), default=0.0)
         if reads > writes * OTHER > 0:
-            found.append(Part(quantity, write_cost=reads / writes))
+            found.append(TargetPart(quantity, write_cost=reads / writes))
     return found
 
 
 def _shares(
-    count: int, profiles: Sequence[tuple[float, list[dict[Part | None, float]]]]
-) -> tuple[dict[Part | None, float], ...]:
+    count: int, profiles: Sequence[tuple[float, list[dict[TargetPart | None, float]]]]
+) -> tuple[dict[TargetPart | None, float], ...]:
     most = max(score for score, _ in profiles)
-    shares: tuple[dict[Part | None, float], ...] = tuple({} for _ in range(count))
+    shares: tuple[dict[TargetPart | None, float], ...] = tuple({} for _ in range(count))
     total = math.fsum(math.exp(score - most) for score, _ in profiles)
     for score, names in profiles:
         weight = math.exp(score - most) / total
@@ -415,16 +415,16 @@ def _shares(
     return shares
 
 
-def _room(at: Ceiling, row: Row) -> float:
+def _room(at: PartCeiling, row: LoadRate) -> float:
     """The logarithm of what a part allows to what a point has."""
     value = at.part.value_of(row)
     return math.log(at.value / value) if value else math.inf
 
 
-class Latency(msgspec.Struct, frozen=True):
+class IdleLatency(msgspec.Struct, frozen=True):
     """The latency of an idle target for each point of a profile."""
 
-    ceilings: list[Ceiling]
+    ceilings: list[PartCeiling]
     room: list[float]
     charges: tuple[float, ...]
     """Errors of its parameters."""
@@ -432,15 +432,15 @@ class Latency(msgspec.Struct, frozen=True):
     """The logarithm of how usual it is."""
 
 
-def _latency(rows: Sequence[Row], length: int) -> Latency:
+def _latency(rows: Sequence[LoadRate], length: int) -> IdleLatency:
     """A latency for all loads, or one by block size, by size and mix, or by those and the order of offsets."""
-    found: dict[tuple[object, ...], Ceiling] = {}
+    found: dict[tuple[object, ...], PartCeiling] = {}
     for row in rows:
         key = row.load[:length]
         if key not in found:
-            part = Part("in_flight", of=key)
+            part = TargetPart("in_flight", of=key)
             # A load that was always held up has no latency that is known.
-            found[key] = ceiling(rows, part) or Ceiling(part, math.inf, ERROR_MIN, ())
+            found[key] = ceiling(rows, part) or PartCeiling(part, math.inf, ERROR_MIN, ())
     least = min(((row.block_bytes, 1 / found[row.load[:length]].value) for row in rows), default=(0, 0.0))
     unusual = sum(
         1 / at.value - least[1] > max(0, key[0] - least[0]) / BYTES_PER_S_MIN + 3 * least[1]
@@ -449,7 +449,7 @@ def _latency(rows: Sequence[Row], length: int) -> Latency:
     )
     own = [found[row.load[:length]] for row in rows]
     rooms = [_room(at, row) for at, row in zip(own, rows, strict=True)]
-    return Latency(
+    return IdleLatency(
         own,
         rooms,
         tuple(at.error for at in found.values()),
@@ -457,7 +457,7 @@ def _latency(rows: Sequence[Row], length: int) -> Latency:
     )
 
 
-def _linear_latency(rows: Sequence[Row]) -> list[Latency]:
+def _linear_latency(rows: Sequence[LoadRate]) -> list[IdleLatency]:
     """A latency of reads, one of writes, and a time for each byte, as the least loaded points have them."""
     least: dict[tuple[int, float], float] = {}
     for row in rows:
@@ -474,27 +474,27 @@ def _linear_latency(rows: Sequence[Row]) -> list[Latency]:
         return []
     slope = (least[low, mixes[-1]] - least[low, mixes[0]]) / span
 
-    def latency(row: Row) -> float:
+    def latency(row: LoadRate) -> float:
         return least[low, mixes[0]] + slope * (row.mix - mixes[0]) + byte_s * (row.block_bytes - low)
 
     error = min(row.error for row in rows)
-    part = Part("in_flight")
+    part = TargetPart("in_flight")
     rooms = [math.log(row.depth / row.iops / latency(row)) for row in rows]
     members = tuple(row for row, room in zip(rows, rooms, strict=True) if abs(room) <= DISTANCE_MAX * row.error)
-    at = [Ceiling(part, 1 / latency(row), error, members) for row in rows]
-    return [Latency(at, rooms, (error,) * 3, math.log(USUAL))]
+    at = [PartCeiling(part, 1 / latency(row), error, members) for row in rows]
+    return [IdleLatency(at, rooms, (error,) * 3, math.log(USUAL))]
 
 
 def _judged(
-    rows: Sequence[Row],
-    caps: dict[Part, list[float]],
-    ceilings: dict[Part, Ceiling],
-    latency: Latency,
+    rows: Sequence[LoadRate],
+    caps: dict[TargetPart, list[float]],
+    ceilings: dict[TargetPart, PartCeiling],
+    latency: IdleLatency,
     softness: float,
 ) -> Judged:
     """The evidence of a profile."""
     score = latency.score + len(caps) * math.log(USUAL)
-    names: list[dict[Part | None, float]] = []
+    names: list[dict[TargetPart | None, float]] = []
     bounds = [
         sorted(
             [
@@ -517,7 +517,7 @@ def _judged(
         holding = [at for at in tied if at.part in used] or tied
         used.setdefault(holding[0].part, holding[0].error)
         is_explained = abs(first) <= DISTANCE_MAX * error
-        of_row: dict[Part | None, float] = {}
+        of_row: dict[TargetPart | None, float] = {}
         for at in holding:
             name = _named(at) if is_explained else None
             of_row[name] = of_row.get(name, 0.0) + 1 / len(holding)
@@ -530,16 +530,16 @@ def _judged(
     return score, names
 
 
-def _tied(row: Row, bounds: Sequence[tuple[float, Ceiling]]) -> list[Ceiling]:
+def _tied(row: LoadRate, bounds: Sequence[tuple[float, PartCeiling]]) -> list[PartCeiling]:
     """The parts that allow a point the least, as far as its error tells."""
     return [at for room, at in bounds if room - bounds[0][0] <= row.error] or [bounds[0][1]]
 
 
-def _named(at: Ceiling) -> Part | None:
+def _named(at: PartCeiling) -> TargetPart | None:
     """The part; none for one that only one point shows, which may have any cause."""
     if len(at.members) < 2:
         return None
-    return Part("in_flight") if at.part.quantity == "in_flight" else at.part.without_cost
+    return TargetPart("in_flight") if at.part.quantity == "in_flight" else at.part.without_cost
 
 
 def _log_likelihood(room: float, error: float, *, is_held_up: bool) -> float:
