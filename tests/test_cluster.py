@@ -32,7 +32,7 @@ from iocurve.cluster import commands, nodes, session, started
 from iocurve.cluster.check import Checked, problems
 from iocurve.cluster.ray_options import ENVIRONMENT, cluster_directory, user_environment
 from iocurve.engine import plan as planned
-from iocurve.foundation.errors import PlanError, RunError
+from iocurve.foundation.errors import DialectError, PlanError, RunError
 from iocurve.foundation.units import MIB, SECOND_NS
 from iocurve.measure import local
 from iocurve.measure.deployment import replicated
@@ -246,9 +246,9 @@ def test_another_version_is_refused(cluster: Any, monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_address_where_no_cluster_is_gets_a_remedy() -> None:
-    with pytest.raises(RunError, match=r"run iocurve on a node of the cluster"):
+    with pytest.raises(DialectError, match=r"run iocurve on a node of the cluster"):
         _open("ray://127.0.0.10:10001")
-    with pytest.raises(RunError, match=r"^--on vm1: name auto, or the head as HOST:PORT"):
+    with pytest.raises(DialectError, match=r"^--on vm1: name auto, or the head as HOST:PORT"):
         _open("vm1")
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]

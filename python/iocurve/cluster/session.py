@@ -162,18 +162,20 @@ def _reached(address: str | None) -> Iterator[tuple[str, Mapping[str, str]]]:
         yield head or _head_here(), expected
 
 
+def _no_address(address: str, why: str) -> DialectError:
+    return DialectError([Diagnostic(f"{option('on')} {address}: {why}")])
+
+
 def _head(address: str) -> str:
-    """HOST:PORT if a head listens there, nothing for ``auto``. Raises ``RunError``."""
+    """HOST:PORT if a head listens there, nothing for ``auto``. Raises ``RunError``; ``DialectError`` for no address."""
     if address == AUTO_CLUSTER:
         return ""
     if address.startswith("ray://"):
-        raise RunError(
-            f"{option('on')} {address}: Ray Client does not stream records; run iocurve on a node of the cluster, "
-            f"with {option('on')} auto or {option('on')} HEAD:6379"
-        )
+        remedy = f"run iocurve on a node of the cluster, with {option('on')} auto or {option('on')} HEAD:6379"
+        raise _no_address(address, f"Ray Client does not stream records; {remedy}")
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
-        raise RunError(f"{option('on')} {address}: name auto, or the head as HOST:PORT, such as 10.0.0.4:6379")
+        raise _no_address(address, "name auto, or the head as HOST:PORT, such as 10.0.0.4:6379")
     try:
         # Ray itself tries for minutes.
         socket.create_connection((host, int(port)), REACH_S).close()
