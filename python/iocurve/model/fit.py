@@ -285,8 +285,8 @@ SOFT_FALLS = 2.0
 BYTES_PER_S_MIN = 16 * 2**20
 """A latency that grows by more than the time of a byte at this rate is no latency, but waiting."""
 PARTS_MAX = 3
-GROWN_FROM = 5
-"""Profiles with further parts are built on this many of the best."""
+GROWN_FROM, MANY = 5, 100
+"""Profiles with further parts are built on this many of the best; from this many points on, on the best alone."""
 SCATTERS = ((0.0, 0.0), (0.01, 0.0), (0.03, 0.0), (0.005, 0.15))
 """Relative standard deviations between points that their own series do not show; and how soft the limits are: where two
 parts allow the same, the rate is lower by about this share, ..."""
@@ -364,7 +364,9 @@ def _profiles(rows: Sequence[LoadRate], softness: float) -> list[Judged]:
             profiles[caps] = [
                 _judged(rows, {cap: room[cap] for cap in caps}, ceilings, latency, softness) for latency in latencies
             ]
-        best = sorted(profiles, key=lambda caps: -max(score for score, _ in profiles[caps]))[:GROWN_FROM]
+        best = sorted(profiles, key=lambda caps: -max(score for score, _ in profiles[caps]))[
+            : GROWN_FROM if len(rows) < MANY else 1
+        ]
         grown = (tuple(part for part in ceilings if part in caps or part is new) for caps in best for new in ceilings)
         todo = [caps for caps in dict.fromkeys(grown) if caps not in profiles]
     return [one for each in profiles.values() for one in each]
