@@ -77,7 +77,7 @@ class Row:
     holds: bool
 
 
-Attack = Callable[[Server], Iterator[Row]]
+Attack = Callable[[Server, int], Iterator[Row]]
 
 
 def clients(server: Server, count: int) -> Iterator[Row]:
@@ -292,26 +292,28 @@ def other_exports(server: Server, count: int) -> Iterator[Row]:
         )
 
 
-ATTACKS: dict[str, tuple[Attack, Sequence[str]]] = {
-    "clients": (lambda server: clients(server, 8192), ()),
-    "unconfirmed": (lambda server: unconfirmed(server, 8192), ()),
-    "slots": (lambda server: slots(server, 2048), ()),
-    "lock-owners": (lambda server: lock_owners(server, 307_200), ()),
-    "opens": (lambda server: opens(server, 10_000), ()),
-    "connections": (lambda server: connections(server, 9_000), ()),
-    "users": (lambda server: users(server, 512), ()),
-    "links": (lambda server: links(server, 20_000), ()),
-    "levels": (lambda server: levels(server, 100_000), ()),
-    "symbolic-links": (lambda server: symbolic_links(server, 40_000), ("--unlimited", "--quota", "128MiB")),
-    "pipes": (lambda server: pipes(server, 1), ()),
-    "removes": (lambda server: removes(server, 1), ()),
-    "session-ids": (lambda server: session_ids(server, 20_000), ()),
-    "replays": (lambda server: replays(server, 1), ()),
+ATTACKS: dict[str, tuple[Attack, int, Sequence[str]]] = {
+    "clients": (clients, 8192, ()),
+    "unconfirmed": (unconfirmed, 8192, ()),
+    "slots": (slots, 2048, ()),
+    "lock-owners": (lock_owners, 307_200, ()),
+    "opens": (opens, 10_000, ()),
+    "connections": (connections, 9_000, ()),
+    "users": (users, 512, ()),
+    "links": (links, 20_000, ()),
+    "levels": (levels, 100_000, ()),
+    "symbolic-links": (symbolic_links, 40_000, ("--unlimited", "--quota", "128MiB")),
+    "pipes": (pipes, 1, ()),
+    "removes": (removes, 1, ()),
+    "session-ids": (session_ids, 20_000, ()),
+    "replays": (replays, 1, ()),
     "other-exports": (
-        lambda server: other_exports(server, 1),
+        other_exports,
+        1,
         ("--export", f"/vol:allow={VICTIM}/32", "--export", f"/other:allow={ATTACKER}/32"),
     ),
 }
+"""Attacks with their number of calls, and the options of the volume that they need."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -324,13 +326,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows: list[Row] = []
     print("| attack | seen | a bystander's p99, before → during |\n| --- | --- | --- |")
     for name in options.attacks:
-        attack, settings = ATTACKS[name]
+        attack, count, settings = ATTACKS[name]
         with _store() as store:
             stored = ("--store", store) if options.directory and "--export" not in settings else ()
             with volume(*(settings or ("--unlimited",)), *stored) as server, _bystander(server) as timed:
                 time.sleep(QUIET_S)
                 before = timed()
-                for row in attack(server):
+                for row in attack(server, count):
                     rows.append(row)
                     bystander = _compared(before, timed())
                     print(f"| {row.attack} | {row.seen}{'' if row.holds else MUST_NOT} | {bystander} |", flush=True)
@@ -466,7 +468,7 @@ def _p99(times: Sequence[float]) -> float:
 
 
 def _used_bytes(server: Server) -> int:
-    with ControlClient(str(server.port)) as control:
+    with ControlClient(server.control or str(server.port)) as control:
         return sum(export.used_bytes for export in control.stats().exports)
 
 
@@ -476,7 +478,7 @@ def _resident_mib(pid: int) -> float:
 
 
 def _state(server: Server) -> dict[str, int]:
-    with ControlClient(str(server.port)) as control:
+    with ControlClient(server.control or str(server.port)) as control:
         return control.stats().nfs4
 
 

@@ -31,6 +31,8 @@ class Server:
     mount_port: int
     export: str
     address: str = "127.0.0.1"
+    control: str = ""
+    """Socket of a volume's control; empty if its port says it."""
 
     @property
     def url(self) -> str:

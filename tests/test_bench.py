@@ -14,7 +14,9 @@ from bench.__main__ import main
 from bench.documents import rows as documents
 from bench.documents.commands import COMMANDS
 from bench.documents.page import page
+from bench.faults.victims import volume_process
 from bench.measure import parse_fio_json
+from bench.soak.crowd import Crowd, attack
 
 pytestmark = pytest.mark.slow
 
@@ -77,6 +79,19 @@ def test_clients_that_attack_a_volume_keep_no_other_client_out(
     assert "space taken afterwards 0 bytes" in shown
     assert "statuses 0 × 4,094, 10008 × 4,098; clients left 4,096" in shown
     assert "the same user 0 and the kept reply, the other one 10076" in shown
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_crowd_has_attackers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    monkeypatch.setattr(hostile, "ATTACK_S", 0.2)
+    with volume_process(tmp_path) as volume:
+        everything = Crowd(volume, tmp_path, seed, seconds=60)
+        random = everything.random("attackers")
+        for _ in range(6):
+            attack(everything, random)
+        assert everything.faults == []
+        assert everything.counts.total() >= 6
+        assert len(everything.counts) >= 4, "by seed, not the same again and again"
 
 
 def test_a_missing_peer_is_reported(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import socket
 import ssl
 import struct
@@ -13,9 +14,11 @@ from urllib.parse import unquote
 
 import pytest
 
+from bench.servers import free_ports
 from bench.servers import volume as serve
 from goldens import cases
 from iocurve.foundation.errors import DialectError
+from iocurve.foundation.serving import make_certificate
 from iocurve.targets.nfs_url import nfs_address, parse_nfs_url, with_parameters
 from iocurve.targets.target import NfsTarget
 from iocurve.volume.serve import greeting
@@ -121,6 +124,59 @@ def test_verified_loads_run_through_it(encrypted: str, parameters: str, bs: str,
     assert "err= 0" in ran.stdout
 
 
+@pytest.fixture
+def tunnel(encrypted: str, tmp_path: Path) -> Iterator[int]:
+    """The port of stunnel, which connects to the volume by TLS, as mounts of Azure Files and EFS do."""
+    program = shutil.which("stunnel4") or shutil.which("stunnel")
+    if program is None:
+        pytest.skip("needs Debian's stunnel4")
+    (port, authority), accepts = port_and_authority(encrypted), free_ports()
+    settings = ["foreground = yes", "pid =", "[nfs]", "client = yes", f"accept = 127.0.0.1:{accepts}"]
+    settings += [f"connect = 127.0.0.1:{port}", f"CAfile = {authority}", "verifyPeer = yes", "sslVersionMin = TLSv1.3"]
+    (tmp_path / "stunnel.conf").write_text("\n".join(settings) + "\n")
+    with subprocess.Popen([program, tmp_path / "stunnel.conf"], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            for line in process.stderr:
+                if "Configuration successful" in line:
+                    break
+            yield accepts
+        finally:
+            process.terminate()
+
+
+@pytest.mark.parametrize("parameters", ["", "?vers=4.1&nconnect=2"])
+def test_a_verified_load_runs_through_stunnel(tunnel: int, parameters: str, tmp_path: Path) -> None:
+    options = ("--name=t", "--rw=randwrite", "--bs=64k", "--size=2m", "--iodepth=8", "--verify=crc32c", "--do_verify=1")
+    url = f"nfs://127.0.0.1:{tunnel}/vol{parameters}"
+    ran = iocurve("fio", *options, "--ioengine=nfs", f"--nfs_url={url}", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert "err= 0" in ran.stdout
+
+
+@pytest.mark.parametrize("version", ["", "&vers=4.1"])
+def test_a_volume_takes_the_certificates_that_it_trusts_and_a_client_says_which_it_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    for name in ("known", "unknown"):
+        made = [tmp_path / f"{name}.{part}" for part in ("key", "certificate")]
+        make_certificate(*made, ["DNS:client"], "basicConstraints=critical,CA:FALSE")
+        (tmp_path / f"{name}.pem").write_text("".join(path.read_text() for path in made))
+    options = ("--name=t", "--rw=read", "--size=64k", "--ioengine=nfs")
+    with serve("--unlimited", "--tls", "--tls-clients", str(tmp_path / "known.certificate")) as server:
+        (authority,) = tmp_path.glob("iocurve/volume-tls/*/certificate.pem")
+        url = f"nfs://127.0.0.1:{server.port}/vol?tls&ca={authority}{version}"
+        for shown, told in (
+            (f"&certificate={tmp_path}/known.pem", None),
+            (f"&certificate={tmp_path}/unknown.pem", "the server refuses this certificate (UnknownCA)"),
+            ("", "the server demands a certificate of its clients"),
+        ):
+            ran = iocurve("fio", *options, f"--nfs_url={url}{shown}", cwd=tmp_path)
+            assert (ran.returncode == 0) == (told is None), ran.stderr
+            assert told is None or told in ran.stderr, ran.stderr
+
+
 def test_a_server_without_tls_is_named() -> None:
     with serve("--unlimited") as server:
         ran = iocurve(
@@ -159,5 +215,9 @@ def test_keys_are_kept_and_a_file_of_the_user_is_taken(tmp_path: Path, monkeypat
     own = volume_of([spec_of({})], {"tls": True, "tls_certificate": "/etc/mine.pem"}).tls_files()
     assert own is not None
     assert own.key == own.certificate == "/etc/mine.pem"
-    with pytest.raises(DialectError, match="add tls"):
-        volume_of([spec_of({})], {"tls_certificate": "/etc/mine.pem"})
+    mutual = VolumeSpec(export=(spec_of({}),), tls=True, tls_clients="/etc/authorities.pem")
+    assert mutual.tls_files() == made.replace(clients="/etc/authorities.pem")
+    assert any("xprtsec=mtls" in line for line in greeting(mutual, 5))
+    for name in ("tls_certificate", "tls_clients"):
+        with pytest.raises(DialectError, match="add tls"):
+            volume_of([spec_of({})], {name: "/etc/mine.pem"})

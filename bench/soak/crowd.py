@@ -1,4 +1,4 @@
-"""Many clients of one volume at once, by seed: loads, guests, clients that vanish, kills, and settings that change."""
+"""Many clients of one volume at once, by seed: loads, guests, clients that vanish or attack, kills, new settings."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench import hostile
 from bench.faults.victims import Client, VolumeProcess, runtime_environment, volume_process
-from bench.servers import IOCURVE, RIG
+from bench.nfs4 import GRACE, Peer, Session
+from bench.servers import IOCURVE, RIG, Server
 from bench.soak import Held, interval_sums, run
 from bench.soak.vanishing import vanish
 from iocurve.foundation.units import SECOND_NS
@@ -37,6 +39,8 @@ LOADS = 2
 KILLED_SHARE = 0.25
 """Part of the loads, and of the guests, that are killed."""
 GUEST_SECONDS = 40
+ATTACK_CALLS_MAX = 320
+"""Most calls of an attack: the others, and a removal of what it made, go on beside it."""
 RESIDENT_GROWTH_MAX_MIB = 12.0
 """Most growth of the volume's memory from the second tenth of the quiet part to its end, without state ..."""
 CLIENT_STATE_BYTES = 8192
@@ -147,7 +151,7 @@ def crowd(directory: Path, seconds: float, seed: int, samples: Path | None, *, h
         (volume.files / "counter").write_text("0\n")
         everything = Crowd(volume, place, seed, seconds)
         parts: list[Callable[[Crowd], None]] = [
-            *([_load] * LOADS), _measured_loads, _vanishing_clients, _settings, _kills, _sampler, _clock,
+            *([_load] * LOADS), _measured_loads, _vanishing_clients, _attackers, _settings, _kills, _sampler, _clock,
         ]  # fmt: skip
         guests = [_guests_with_locks, _other_guests_with_locks, _guests_with_files] if has_guests else []
         with ExitStack() as stack:
@@ -256,6 +260,36 @@ def _vanishing_clients(everything: Crowd) -> None:
         with everything.is_serving:
             vanish(everything.volume.port, b"%d %d" % (everything.seed, number), b"left-%d" % (number % 50))
         everything.counts["clients that vanished"] += 1
+
+
+def _attackers(everything: Crowd) -> None:
+    """Clients that behave badly. Who opens files in a grace period is refused, and is no test of anything."""
+    random = everything.random("attackers")
+    while not everything.ended.wait(random.uniform(2, 10)):
+        with everything.is_serving:
+            if _is_in_grace(everything.volume.port):
+                everything.counts["attacks put off by a grace period"] += 1
+            else:
+                attack(everything, random)
+
+
+def attack(everything: Crowd, random: random.Random) -> None:
+    """One attack of ``bench.hostile``, with a part of its calls; the others must be served meanwhile and afterwards."""
+    name = random.choice([name for name, (_, _, settings) in hostile.ATTACKS.items() if not settings])
+    call, count, _ = hostile.ATTACKS[name]
+    volume = everything.volume
+    control = str(everything.directory / f"run/iocurve/{volume.port}.sock")
+    server = Server(volume.pid, volume.port, volume.port, "/vol", control=control)
+    for row in call(server, min(count, ATTACK_CALLS_MAX)):
+        everything.counts[f"attacks: {name}"] += 1
+        if not row.holds:
+            everything.fault(f"{row.attack}: {row.seen}")
+
+
+def _is_in_grace(port: int) -> bool:
+    with Peer(port, hostile.NEWCOMER) as peer:
+        session = Session.of(peer, b"grace")
+        return session.call(*hostile.VOLUME, session.open(b"grace", b"grace")).status == GRACE
 
 
 def _guests_with_locks(everything: Crowd) -> None:

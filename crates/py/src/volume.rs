@@ -103,6 +103,8 @@ struct Config {
 struct Tls {
     certificate: PathBuf,
     key: PathBuf,
+    #[serde(deserialize_with = "Option::deserialize")]
+    clients: Option<PathBuf>,
 }
 
 /// The faults that stores inject, see `iocurve_volume::Faults`.
@@ -187,7 +189,7 @@ impl TryFrom<Config> for VolumeConfig {
             connection_memory_bytes,
             handle_key,
             faults,
-            tls: tls.map(|Tls { certificate, key }| TlsFiles { certificate, key }),
+            tls: tls.map(|Tls { certificate, key, clients }| TlsFiles { certificate, key, clients }),
             version: crate::VERSION,
         })
     }

@@ -8,7 +8,7 @@ use std::mem;
 use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
-use rustls::{CertificateError, CommonState, Error};
+use rustls::{AlertDescription, CertificateError, CommonState, Error};
 
 use crate::keys::{ALPN, ClientTls, ServerTls};
 use crate::opening;
@@ -552,6 +552,22 @@ fn explained(error: &Error) -> io::Error {
                 "TLS: no authority that is trusted here has signed its certificate; name one with ca=FILE".to_owned()
             }
             Error::InvalidCertificate(reason) => format!("TLS: its certificate is refused: {reason}"),
+            Error::AlertReceived(AlertDescription::CertificateRequired) => {
+                "TLS: the server demands a certificate of its clients; name a PEM file with one and its key with \
+                 certificate=FILE"
+                    .to_owned()
+            }
+            Error::AlertReceived(
+                reason @ (AlertDescription::UnknownCA
+                | AlertDescription::BadCertificate
+                | AlertDescription::UnsupportedCertificate
+                | AlertDescription::CertificateRevoked
+                | AlertDescription::CertificateExpired
+                | AlertDescription::CertificateUnknown
+                | AlertDescription::AccessDenied),
+            ) => format!(
+                "TLS: the server refuses this certificate ({reason:?}); name one that it accepts with certificate=FILE"
+            ),
             _ => format!("TLS: {error}"),
         },
     )

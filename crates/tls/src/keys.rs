@@ -8,6 +8,7 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, ServerConfig, SignatureScheme};
 use thiserror::Error;
 
@@ -90,10 +91,20 @@ impl ClientTls {
 pub struct ServerTls(pub(crate) Arc<ServerConfig>);
 
 impl ServerTls {
-    /// Reads the certificate, with those of its authorities, and its key. Both may be in one file.
-    pub fn new(certificate: &Path, key_file: &Path) -> Result<Self, TlsError> {
-        let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
-        let builder = builder.with_safe_default_protocol_versions()?.with_no_client_auth();
+    /// Reads the certificate, with those of its authorities, and its key. Both may be in one file. With a file of authorities for `clients`,
+    /// each client must show a certificate that one of them has signed.
+    pub fn new(certificate: &Path, key_file: &Path, clients: Option<&Path>) -> Result<Self, TlsError> {
+        let provider = Arc::new(ring::default_provider());
+        let builder =
+            ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
+        let builder = match clients {
+            Some(path) => {
+                let trusted = Arc::new(authorities(Some(path))?);
+                let verifier = WebPkiClientVerifier::builder_with_provider(trusted, provider).build();
+                builder.with_client_cert_verifier(verifier.map_err(|error| Error::General(error.to_string()))?)
+            }
+            None => builder.with_no_client_auth(),
+        };
         let mut config = builder.with_single_cert(certificates(certificate)?, key(key_file)?)?;
         config.alpn_protocols = vec![ALPN.to_vec()];
         // A client connects once for a long time: tickets would save it nothing.

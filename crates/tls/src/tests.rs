@@ -16,7 +16,12 @@ fn file(name: &str) -> PathBuf {
 }
 
 fn server() -> Channel {
-    Channel::server(&ServerTls::new(&file("certificate.pem"), &file("key.pem")).unwrap()).unwrap()
+    server_for(None)
+}
+
+/// A server whose clients must have a certificate of these authorities.
+fn server_for(clients: Option<&Path>) -> Channel {
+    Channel::server(&ServerTls::new(&file("certificate.pem"), &file("key.pem"), clients).unwrap()).unwrap()
 }
 
 fn client(keys: &ClientKeys<'_>, host: &str) -> Channel {
@@ -163,6 +168,32 @@ fn a_client_knows_its_server_or_says_what_to_do() {
     shake(&mut any, &mut one, &mut server, &mut end).unwrap();
     let nowhere = file("nowhere.pem");
     let missing = ClientTls::new(&ClientKeys { ca: Some(&nowhere), ..ClientKeys::default() }, "localhost");
+    assert!(missing.unwrap_err().to_string().contains("nowhere.pem: no certificate"));
+}
+
+#[test]
+fn a_server_that_wants_certificates_takes_those_it_trusts_and_says_what_it_refuses() {
+    let (trusted, other) = (file("certificate.pem"), file("other.pem"));
+    let own = std::env::temp_dir().join(format!("iocurve-tls-{}.pem", std::process::id()));
+    let parts = ["certificate.pem", "key.pem"].map(|name| std::fs::read_to_string(file(name)).unwrap());
+    std::fs::write(&own, parts.concat()).unwrap();
+    let shown = |certificate, clients| {
+        let ((mut one, mut end), mut server) = (pair(), server_for(Some(clients)));
+        let mut client = client(&ClientKeys { ca: Some(&trusted), certificate, insecure: false }, "127.0.0.1");
+        let served = shake(&mut client, &mut one, &mut server, &mut end);
+        // A client's handshake is over before the server has looked at its certificate.
+        let mut into = [0; 10];
+        let told = client.receive(&mut one, &mut [IoSliceMut::new(&mut into)]).unwrap_err();
+        (served.is_ok(), told.kind(), told.to_string())
+    };
+    let (accepted, kind, _) = shown(Some(&own), &trusted);
+    assert_eq!((accepted, kind), (true, io::ErrorKind::WouldBlock));
+    let (accepted, _, told) = shown(None, &trusted);
+    assert!(!accepted && told.contains("demands a certificate of its clients"), "{told}");
+    let (accepted, _, told) = shown(Some(&own), &other);
+    assert!(!accepted && told.contains("refuses this certificate (UnknownCA)"), "{told}");
+    std::fs::remove_file(&own).unwrap();
+    let missing = ServerTls::new(&trusted, &file("key.pem"), Some(&file("nowhere.pem")));
     assert!(missing.unwrap_err().to_string().contains("nowhere.pem: no certificate"));
 }
 

@@ -179,6 +179,18 @@ impl Timers {
         self.heap.push(Reverse(Timed { sequence: self.sequence, delayed }));
     }
 
+    /// Takes the operations of others, behind those that are due at the same time.
+    pub(crate) fn append(&mut self, mut others: Self) {
+        if self.heap.is_empty() {
+            others.sequence = others.sequence.max(self.sequence);
+            *self = others;
+            return;
+        }
+        while let Some(Reverse(timed)) = others.heap.pop() {
+            self.push(timed.delayed);
+        }
+    }
+
     /// When the next operation is due.
     pub(crate) fn next(&self) -> Option<Nanos> {
         self.heap.peek().map(|next| next.0.delayed.due)

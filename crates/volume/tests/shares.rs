@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::FromRawFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -20,6 +20,16 @@ const IOPS: u64 = 1000;
 
 /// READs that each connection has in flight: no client runs dry while a busy machine lets it wait.
 const IN_FLIGHT: usize = 256;
+
+/// Calls that are sent at once by one who does not wait for replies.
+const FLOOD_BYTES: usize = 128 << 10;
+
+/// Connections of one who does not wait for replies.
+const FLOODS: usize = 16;
+
+/// Calls of one who waits for each reply, and most of the other client that are answered meanwhile.
+const OWN_CALLS: u64 = 100;
+const OTHERS_MAX: u64 = 8_000;
 
 /// A connection from this address of the machine.
 fn connect(volume: &Volume, source: Ipv4Addr) -> TcpStream {
@@ -59,6 +69,20 @@ fn receive(stream: &mut TcpStream) -> Vec<u8> {
     let mut reader = Reader::new(&reply);
     assert_eq!(Decode::decode(&mut reader), Ok(ReplyHeader::success(7)));
     reader.rest().to_vec()
+}
+
+/// Keeps calls under way without waiting for their replies, until told to stop.
+fn flood(stream: &TcpStream, call: &[u8], stop: &AtomicBool) {
+    let calls = call.repeat(FLOOD_BYTES / call.len());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, mut dropped) = (stream, vec![0; FLOOD_BYTES]);
+            while stream.read(&mut dropped).is_ok_and(|count| count > 0) {}
+        });
+        let mut stream = stream;
+        while !stop.load(Relaxed) && stream.write_all(&calls).is_ok() {}
+        stream.shutdown(Shutdown::Both).unwrap();
+    });
 }
 
 fn new_file(volume: &Volume) -> nfs_fh3 {
@@ -127,4 +151,32 @@ fn a_client_with_eight_connections_has_no_more_than_one_with_one() {
             assert!((98.0..=102.0).contains(&percent), "{connections:?} READs: {percent:.1} % of an eighth");
         }
     });
+}
+
+#[test]
+fn a_client_that_floods_has_a_part_of_each_round() {
+    let volume = Volume::start(&VolumeConfig { threads: Some(1), ..VolumeConfig::default() }).unwrap();
+    let (file, stop) = (new_file(&volume), AtomicBool::new(false));
+    let getattr = call((NFS_PROGRAM, NFS_V3, nfsproc3::NFSPROC3_GETATTR as u32), &file);
+    let streams: Vec<_> = (0..FLOODS).map(|_| connect(&volume, Ipv4Addr::new(127, 0, 0, 2))).collect();
+    let mut own = connect(&volume, Ipv4Addr::new(127, 0, 0, 3));
+    let answered = || volume.stats().nfs3_procedures.iter().map(|(_, count)| count).sum::<u64>();
+    thread::scope(|scope| {
+        streams.iter().for_each(|stream| drop(scope.spawn(|| flood(stream, &getattr, &stop))));
+        let patience = Instant::now() + Duration::from_secs(30);
+        while answered() < 100_000 {
+            assert!(Instant::now() < patience, "the flood has begun");
+            thread::sleep(Duration::from_millis(2));
+        }
+        let before = answered();
+        for _ in 0..OWN_CALLS {
+            own.write_all(&getattr).unwrap();
+            receive(&mut own);
+        }
+        let others = answered() - before;
+        stop.store(true, Relaxed);
+        // Without rounds each of its connections has its whole buffer answered first, which is 25,000 calls.
+        assert!(others < OWN_CALLS * OTHERS_MAX, "{others} calls of another client in {OWN_CALLS} of one's own");
+    });
+    drop(volume);
 }

@@ -141,6 +141,8 @@ class VolumeOptions:
     """Encrypt the connections (TLS 1.3, RFC 9289), and refuse others. The printed URL has the certificate to trust."""
     tls_certificate: Path | None = None
     """A PEM file with a certificate and its key, for --tls. Default: one that is made at first use and kept."""
+    tls_clients: Path | None = None
+    """A PEM file with authorities, for --tls: each client must show a certificate that one of them has signed."""
     max_connections: AtLeast1 | None = None
     """Most open connections; beyond them addresses have equal shares, and idle ones make room. Default: 8192."""
     fault: Annotated[tuple[str, ...], Many] = ()
@@ -157,8 +159,11 @@ class VolumeOptions:
         return given(
             vars(self)
             | {"port": self.port or None, "fault_log": self.fault_log and str(self.fault_log)}
-            | {"tls_certificate": self.tls_certificate and str(self.tls_certificate.absolute())}
+            | {name: path and str(path.absolute()) for name, path in self._tls_paths().items()}
         )
+
+    def _tls_paths(self) -> dict[str, Path | None]:
+        return {"tls_certificate": self.tls_certificate, "tls_clients": self.tls_clients}
 
 
 LIMITS, ACCESS, VOLUME = LimitOptions(), AccessOptions(), VolumeOptions()

@@ -237,6 +237,8 @@ class TlsFiles(Struct):
     certificate: str
     key: str
     """May be the file of the certificate."""
+    clients: str | None = None
+    """Authorities of the certificates that clients must have; None: clients need none."""
 
 
 class VolumeConfig(Struct):

@@ -52,8 +52,8 @@ def greeting(spec: VolumeSpec, port: int) -> Iterator[str]:
             yield warning
         if export.store != MEMORY and not export.sync:
             yield f"warning: a crash of this machine may undo changes of names and attributes in {export.path}: --async"
-        yield f"mount it with: {mount_command(host, port, export, tls is not None)}"
-        yield f"or with NFSv4.1: {mount_command_v4(host, port, export, tls is not None)}"
+        yield f"mount it with: {mount_command(host, port, export, tls)}"
+        yield f"or with NFSv4.1: {mount_command_v4(host, port, export, tls)}"
     if not is_loopback(address):
         every = ", every address of this machine," if ip_address(address).is_unspecified else ""
         encrypted = "connections are" if tls else "nothing is"
@@ -94,25 +94,23 @@ def _trusting(tls: TlsFiles | None) -> str:
     return f"?tls&ca={quote(tls.certificate)}" if tls else ""
 
 
-def mount_command(host: str, port: int, export: ExportSpec, tls: bool = False) -> str:
+def mount_command(host: str, port: int, export: ExportSpec, tls: TlsFiles | None = None) -> str:
     """The command that mounts an export on a Linux client, with the connections that its profile advises."""
-    options = (
-        f"vers=3,proto=tcp,port={port},mountport={port},nolock,nconnect={_nconnect(export)},nosuid,nodev{XPRTSEC * tls}"
-    )
+    options = f"vers=3,proto=tcp,port={port},mountport={port},nolock,{_common(export, tls)}"
     return f"sudo mount -t nfs -o {options} {host}:{export.path} /mnt"
 
 
-def mount_command_v4(host: str, port: int, export: ExportSpec, tls: bool = False) -> str:
+def mount_command_v4(host: str, port: int, export: ExportSpec, tls: TlsFiles | None = None) -> str:
     """The command that mounts an export with NFSv4.1, which brings locks and needs no mount protocol."""
-    options = f"vers=4.1,proto=tcp,port={port},nconnect={_nconnect(export)},nosuid,nodev{XPRTSEC * tls}"
+    options = f"vers=4.1,proto=tcp,port={port},{_common(export, tls)}"
     return f"sudo mount -t nfs -o {options} {host}:{export.path} /mnt"
 
 
-XPRTSEC = ",xprtsec=tls"
-
-
-def _nconnect(export: ExportSpec) -> int:
-    return profile.load(export.profile_name).nconnect or NCONNECT_DEFAULT
+def _common(export: ExportSpec, tls: TlsFiles | None) -> str:
+    """Options of both versions."""
+    connections = profile.load(export.profile_name).nconnect or NCONNECT_DEFAULT
+    security = f",xprtsec={'mtls' if tls.clients else 'tls'}" if tls else ""
+    return f"nconnect={connections},nosuid,nodev{security}"
 
 
 @contextmanager

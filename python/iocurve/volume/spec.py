@@ -206,6 +206,8 @@ class VolumeSpec(Struct):
     """Connections must be encrypted (RFC 9289)."""
     tls_certificate: str | None = None
     """A PEM file with the certificate and its key; None makes one."""
+    tls_clients: str | None = None
+    """A PEM file with the authorities that sign the certificates of clients; None: clients need no certificate."""
     export: Annotated[tuple[ExportSpec, ...], Meta(min_length=1)]
 
     def __post_init__(self) -> None:
@@ -217,6 +219,8 @@ class VolumeSpec(Struct):
             raise InvalidField("fault_log", "there are no faults to log; name some with fault")
         if self.tls_certificate is not None and not self.tls:
             raise InvalidField("tls_certificate", "this is the certificate of tls; add tls")
+        if self.tls_clients is not None and not self.tls:
+            raise InvalidField("tls_clients", "these are the clients of tls; add tls")
         if self.listen is None and not is_loopback(self.address):
             raise InvalidField(
                 "address",
@@ -234,8 +238,10 @@ class VolumeSpec(Struct):
         if not self.tls:
             return None
         if self.tls_certificate is not None:
-            return TlsFiles(certificate=self.tls_certificate, key=self.tls_certificate)
-        return tls_files(certificate_names(self.listen_address))
+            files = TlsFiles(certificate=self.tls_certificate, key=self.tls_certificate)
+        else:
+            files = tls_files(certificate_names(self.listen_address))
+        return files.replace(clients=self.tls_clients)
 
     def faults(self) -> Faults | None:
         """The faults to inject; None without any."""

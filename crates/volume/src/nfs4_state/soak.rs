@@ -1,7 +1,7 @@
 //! Weeks of clients that come and vanish, by a clock that is held. `SOAK_DAYS` says how many days; two by default.
 //!
 //! Each day the server is killed, and the clients that stay reclaim what they have. The state at the end of a day is that of the clients that
-//! stay, and of those that came within the last hour.
+//! stay, of those that came within the last hour, and of those that attack: each day one address makes clients, and another one states.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,6 +21,9 @@ const DAY_NS: Nanos = 24 * 3600 * SECOND;
 const COMES_NS: u64 = 60 * SECOND;
 const STAY: usize = 16;
 const ADDRESSES: u64 = 40;
+/// Clients, and opens with a lock owner each, that attackers try to make each day.
+const ATTACK_CLIENTS: u64 = 5_000;
+const ATTACK_STATES: u64 = 2_000;
 const FILES: u64 = 200;
 /// Most opens and lock owners, and most ranges, of one that comes and goes.
 const STATES_MAX: u64 = 6;
@@ -128,8 +131,35 @@ impl Weeks {
         self.came.push_back(self.now);
     }
 
+    /// One address makes clients, another one opens and lock owners, as many as they get. Those that stay keep theirs, and a newcomer is served.
+    fn attack(&mut self) {
+        for name in 0..ATTACK_CLIENTS {
+            let address = Address::new(0xffff_0a01_0000);
+            let name = (name << 32).to_be_bytes();
+            let owner = ClientOwner { id: &name, verifier: [1; 8], origin: Origin { address, principal: PRINCIPAL } };
+            if let Ok(Exchanged { client, sequence, .. }) = self.state.exchange_id(&owner, false, self.now) {
+                let request = SessionRequest { client, sequence, origin: owner.origin, fore: CHANNEL, back: CHANNEL };
+                drop(self.state.create_session(&request, self.now));
+            }
+        }
+        let session = self.arrive(b"attacks", 1 << 17);
+        self.state.reclaim_complete(&session.client).unwrap();
+        for name in 0..ATTACK_STATES {
+            let (file, name) = (file(self.below(FILES)), name.to_be_bytes());
+            let request = OpenRequest { owner: &name, file: &file, access: 3, deny: 0 };
+            let Ok((open, _)) = self.state.open(&session.client, &request, self.now) else { continue };
+            let (range, locker) =
+                (Range { first: self.below(1 << 40), last: u64::MAX }, Locker::New { open, owner: &name });
+            let request = LockRequest { file: &file, range, is_write: true, is_reclaim: false, locker };
+            drop(self.state.lock(&session.client, &request, self.now));
+        }
+        assert!(self.stay.iter().all(|session| self.state.session(&session.id).is_some()));
+        self.come_and_go();
+    }
+
     fn day(&mut self) -> Nfs4Stats {
         let end = self.now + DAY_NS;
+        self.attack();
         while self.now < end {
             self.now += self.below(COMES_NS);
             self.stay.iter().for_each(|session| session.client.renew(self.now));
@@ -139,8 +169,9 @@ impl Weeks {
             self.came.drain(..count);
             let found = self.state.stats();
             let may_be_there = self.came.len() as u64;
-            assert!(found.clients <= STAY as u64 + may_be_there, "{found:?}, {may_be_there} came within an hour");
-            let states = 2 * STAY as u64 + may_be_there * STATES_MAX;
+            let clients = STAY as u64 + may_be_there + ATTACK_CLIENTS + 1;
+            assert!(found.clients <= clients, "{found:?}, {may_be_there} came within an hour");
+            let states = 2 * STAY as u64 + may_be_there * STATES_MAX + 2 * ATTACK_STATES;
             assert!(found.states <= states && found.ranges <= states, "{found:?}");
         }
         self.state.tables().check();

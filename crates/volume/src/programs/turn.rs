@@ -50,8 +50,33 @@ pub(crate) struct ThreadParts<'t> {
     pub(crate) counters: &'t Counters,
     /// READs and WRITEs of this turn.
     pub(crate) io: &'t mut IoStats,
-    /// The clock, and when this turn has lasted long, where calls may wait for a disk.
-    pub(crate) long: Option<(&'t Clock, Nanos)>,
+    /// Ends the turn in time; `None` where no time passes.
+    pub(crate) length: Option<TurnLength<'t>>,
+}
+
+/// The time that a turn may take. The clock is read after a number of operations.
+#[derive(Debug)]
+pub(crate) struct TurnLength<'t> {
+    pub(crate) clock: &'t Clock,
+    /// Its calls may wait for a disk.
+    pub(crate) may_wait: bool,
+    /// Operations since the clock was read, and how many there are between two readings.
+    pub(crate) operations: u32,
+    pub(crate) stride: u32,
+    /// Longest time.
+    pub(crate) limit_ns: Nanos,
+    /// When it is over; `None` before the first reading.
+    pub(crate) end: Option<Nanos>,
+}
+
+impl TurnLength<'_> {
+    /// Reads the clock.
+    #[cold]
+    pub(crate) fn is_over(&mut self) -> bool {
+        self.operations = 0;
+        let now = self.clock.now();
+        now >= *self.end.get_or_insert(now + self.limit_ns)
+    }
 }
 
 /// The client's end of a connection.
@@ -86,8 +111,22 @@ impl Peer {
 impl<'t> Turn<'t> {
     /// True if calls of this turn have kept the thread from its other connections for long.
     #[inline]
-    pub(crate) fn is_long(&self) -> bool {
-        self.thread.long.is_some_and(|(clock, after)| clock.now() >= after)
+    pub(crate) fn is_long(&mut self) -> bool {
+        let length = self.thread.length.as_mut();
+        length.is_some_and(|length| length.operations >= length.stride && length.is_over())
+    }
+
+    /// Notes that a call has so many operations.
+    #[inline]
+    pub(crate) fn spend(&mut self, operations: u32) {
+        if let Some(length) = &mut self.thread.length {
+            length.operations = length.operations.saturating_add(operations);
+        }
+    }
+
+    /// True if calls may wait for a disk.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.thread.length.as_ref().is_some_and(|length| length.may_wait)
     }
 
     /// The export of a handle.

@@ -50,7 +50,7 @@ pub(super) enum Stop {
     Pending,
     /// Something large would begin, and memory is tight.
     Memory,
-    /// A call took long, and further ones may.
+    /// The turn has taken its time.
     Long,
 }
 
@@ -194,6 +194,7 @@ impl Incoming {
                 return Ok(Stop::Batch);
             }
             if let Some(delayed) = turn.pending.pop_due() {
+                turn.spend(1);
                 nfs3_data::resume(turn, delayed);
                 continue;
             }
@@ -204,6 +205,7 @@ impl Incoming {
                 Progress::Record(record) => {
                     self.arrived += 1;
                     self.is_bulk &= record.len() >= SMALL_CALL_BYTES_MAX;
+                    turn.spend(1);
                     dispatch::answer(turn, record)?;
                 }
                 Progress::Partial { length, .. } if length >= SMALL_CALL_BYTES_MAX && turn.tight.transfers => {
@@ -254,6 +256,7 @@ impl Incoming {
         match self.compound.take_if(|_| self.records.body_left() == 0) {
             Some(compound) => {
                 self.arrived += 1;
+                turn.spend(1);
                 Ok(compound.answer(turn)?)
             }
             None => Ok(()),
@@ -264,6 +267,7 @@ impl Incoming {
     fn finish_write(&mut self, turn: &mut Turn<'_>) {
         if let Some(write) = self.write.take_if(|write| write.buffer.missing() == 0) {
             self.arrived += 1;
+            turn.spend(1);
             nfs3_data::finish_write(turn, write);
         }
     }

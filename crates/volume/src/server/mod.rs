@@ -5,13 +5,15 @@ mod admission;
 mod close;
 mod connection;
 pub(crate) mod cores;
+pub(crate) mod crew;
 mod encrypted;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 pub(crate) mod incoming;
 mod outgoing;
+mod post;
 mod punctuality;
-pub(crate) mod reactor;
+mod reactor;
 pub(crate) mod session;
 pub(crate) mod socket;
 pub(crate) mod threads;

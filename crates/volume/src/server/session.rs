@@ -267,7 +267,8 @@ fn serve<T: Transport>(
                 Stop::Input if incoming.has_ended() || waits => Interest::Due,
                 Stop::Pending => Interest::Due,
                 Stop::Memory => Interest::Memory,
-                Stop::Long => Interest::Elsewhere,
+                Stop::Long if turn.may_wait() => Interest::Elsewhere,
+                Stop::Long => Interest::Turn,
                 _ => Interest::Receive,
             };
             break;

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem::size_of;
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Weak};
 
@@ -49,6 +49,11 @@ impl Socket {
 
     pub(super) fn stream(&self) -> Weak<TcpStream> {
         Arc::downgrade(&self.stream)
+    }
+
+    /// Ends the connection; the descriptor stays.
+    pub(super) fn end(&self) {
+        let _ = self.stream.shutdown(Shutdown::Both);
     }
 
     /// The core on which the last packet arrived.

@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Thread};
 
 use iocurve_meter::Nanos;
 
@@ -13,7 +14,7 @@ use super::connection::Connection;
 use super::socket::Socket;
 use super::wake_up::WakeUp;
 use crate::nfs4_state::Address;
-use crate::pending::ConnectionId;
+use crate::pending::{ConnectionId, Timers};
 use crate::stats::{ConnectionCounters, Connections};
 
 /// Ids of events that are not a connection's.
@@ -35,6 +36,9 @@ pub(crate) struct Threads {
     /// Addresses with a connection whose calls took long.
     slow: Mutex<HashSet<Address>>,
     stopping: AtomicBool,
+    /// The thread that looks for calls that wait.
+    watcher: Mutex<Option<Thread>>,
+    watcher_sleeps: AtomicBool,
     next_connection: AtomicU64,
     /// The connections that may be open.
     admission: Mutex<Admission>,
@@ -42,10 +46,10 @@ pub(crate) struct Threads {
     pub(crate) connections: Connections,
 }
 
-/// Connections that are handed to a thread.
+/// Connections that are handed to a thread, with their operations that wait for their time.
 #[derive(Debug)]
 pub(super) struct Inbox {
-    connections: Mutex<Vec<Connection>>,
+    connections: Mutex<Vec<(Connection, Timers)>>,
     pub(super) wake_up: WakeUp,
 }
 
@@ -60,6 +64,8 @@ impl Threads {
             chosen: AtomicUsize::new(0),
             slow: Mutex::default(),
             stopping: AtomicBool::new(false),
+            watcher: Mutex::default(),
+            watcher_sleeps: AtomicBool::new(false),
             next_connection: FIRST_CONNECTION_ID.into(),
             admission: Mutex::new(Admission::new(connections_max)),
             connections: Connections::default(),
@@ -70,6 +76,7 @@ impl Threads {
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake();
+        self.wake_watcher();
     }
 
     /// Has all threads look for operations that are due.
@@ -94,12 +101,17 @@ impl Threads {
 
     /// The further thread for a connection of an address whose calls took long. The next connections of the address begin there.
     pub(super) fn further(&self, address: Address) -> usize {
+        self.note_slow(address);
+        self.next_further()
+    }
+
+    /// Has the next connections of an address begin on a further thread.
+    pub(super) fn note_slow(&self, address: Address) {
         let mut slow = self.slow();
         if slow.len() >= SLOW_MAX {
             slow.clear();
         }
         slow.insert(address);
-        self.next_further()
     }
 
     /// As [`Self::further`] for a new connection, if there is one for its address.
@@ -114,6 +126,28 @@ impl Threads {
 
     fn slow(&self) -> MutexGuard<'_, HashSet<Address>> {
         self.slow.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has calls that wait looked for from now on, as one may begin.
+    #[inline]
+    pub(super) fn watch(&self) {
+        if self.watcher_sleeps.load(Ordering::Relaxed) {
+            self.wake_watcher();
+        }
+    }
+
+    #[cold]
+    fn wake_watcher(&self) {
+        self.watcher_sleeps.store(false, Ordering::Relaxed);
+        if let Some(thread) = self.watcher.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            thread.unpark();
+        }
+    }
+
+    /// Notes whether this thread, the one that looks for calls that wait, is about to sleep until one begins.
+    pub(super) fn watcher_sleeps(&self, sleeps: bool) {
+        *self.watcher.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current());
+        self.watcher_sleeps.store(sleeps, Ordering::Relaxed);
     }
 
     pub(super) fn is_stopping(&self) -> bool {
@@ -165,12 +199,12 @@ impl Inbox {
         Ok(Self { connections: Mutex::default(), wake_up: WakeUp::new()? })
     }
 
-    pub(super) fn put(&self, connection: Connection) {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+    pub(super) fn put(&self, connection: Connection, timers: Timers) {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner).push((connection, timers));
         self.wake_up.wake();
     }
 
-    pub(super) fn take(&self) -> Vec<Connection> {
+    pub(super) fn take(&self) -> Vec<(Connection, Timers)> {
         self.wake_up.clear();
         std::mem::take(&mut *self.connections.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -6,7 +6,7 @@ use iocurve_meter::{Clock, Nanos};
 
 use crate::nfs4_state::NfsSession;
 use crate::pending::{Pending, Timers};
-use crate::programs::turn::{Peer, ThreadParts, Turn};
+use crate::programs::turn::{Peer, ThreadParts, Turn, TurnLength};
 use crate::reply::batch::Batch;
 use crate::reply::splice::SplicePipes;
 use crate::served::Served;
@@ -19,8 +19,10 @@ pub(crate) struct Worker {
     pub(crate) served: Arc<Served>,
     /// Number of this thread.
     thread: usize,
-    /// `None` where no call waits for a disk.
+    /// Ends turns in time; `None` where no time passes.
     clock: Option<Clock>,
+    /// Calls may wait for a disk.
+    may_wait: bool,
     pub(super) counters: Arc<Counters>,
     /// READs and WRITEs of the turn.
     pub(super) io: IoStats,
@@ -33,8 +35,14 @@ pub(crate) struct Worker {
     spare: Spare,
 }
 
-/// A turn ends once it has taken this time, where calls may wait for a disk.
-const TURN_NS: Nanos = 1_000_000;
+/// A turn ends once it has taken this time.
+const TURN_NS: Nanos = 250_000;
+
+/// As `TURN_NS`, where calls may wait for a disk.
+const WAITING_TURN_NS: Nanos = 1_000_000;
+
+/// Operations between two looks at the clock. Where calls may wait for a disk there is one after each.
+const OPERATIONS_PER_LOOK: u32 = 16;
 
 /// Spare memory is lent for replies if it is at most this many times as large as they are.
 const SPARE_FACTOR_MAX: usize = 2;
@@ -68,13 +76,13 @@ impl Worker {
     pub(crate) fn new(served: Arc<Served>, thread: usize, counters: Arc<Counters>, input_bytes: usize) -> Self {
         let (timers, batch, input) = (Timers::default(), Batch::default(), vec![0; input_bytes]);
         let (io, spare) = (IoStats::default(), Spare::default());
-        Self { served, thread, clock: None, counters, io, timers, batch, input, spare }
+        Self { served, thread, clock: None, may_wait: false, counters, io, timers, batch, input, spare }
     }
 
-    /// Has turns end early, by this clock.
+    /// Has turns end in time by this clock, sooner where calls may not wait for a disk.
     #[must_use]
-    pub(super) fn with_short_turns(self, clock: Clock) -> Self {
-        Self { clock: Some(clock), ..self }
+    pub(super) fn with_clock(self, clock: Clock, may_wait: bool) -> Self {
+        Self { clock: Some(clock), may_wait, ..self }
     }
 
     /// Lends what a turn of a connection needs: the turn itself, the input buffer, and the spare parts.
@@ -86,9 +94,14 @@ impl Worker {
         peer: &'t Peer,
         now: Nanos,
     ) -> (Turn<'t>, &'t mut [u8], &'t mut Spare) {
-        let Self { served, thread, clock, counters, io, timers, batch, input, spare } = self;
-        let long = clock.as_ref().map(|clock| (clock, clock.now() + TURN_NS));
-        let thread = ThreadParts { number: *thread, timers, counters, io, long };
+        let Self { served, thread, clock, may_wait, counters, io, timers, batch, input, spare } = self;
+        let may_wait = *may_wait;
+        let length = clock.as_ref().map(|clock| {
+            let (limit_ns, stride) = if may_wait { (WAITING_TURN_NS, 1) } else { (TURN_NS, OPERATIONS_PER_LOOK) };
+            let end = may_wait.then(|| clock.now() + limit_ns);
+            TurnLength { clock, may_wait, operations: 0, stride, limit_ns, end }
+        });
+        let thread = ThreadParts { number: *thread, timers, counters, io, length };
         let tight = served.memory.tight();
         (Turn { served, batch, credential, pending, nfs_session, peer, now, tight, thread }, input, spare)
     }

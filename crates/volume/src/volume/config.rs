@@ -88,6 +88,8 @@ pub struct TlsFiles {
     pub certificate: PathBuf,
     /// The key of the certificate; it may be in the same file.
     pub key: PathBuf,
+    /// Authorities, one of which must have signed the certificate of each client; without them clients need none.
+    pub clients: Option<PathBuf>,
 }
 
 /// Default of `VolumeConfig::connections_max`.

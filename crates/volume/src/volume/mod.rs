@@ -6,7 +6,6 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 
 use iocurve_meter::{Clock, Nanos};
 use iocurve_tls::ServerTls;
@@ -16,10 +15,10 @@ use crate::nfs4_state::{ClientRecord, DirectoryRecord, State};
 use crate::qos::Limits;
 use crate::served::{Export, Exports, Served};
 use crate::server::cores::allowed_cpus;
-use crate::server::reactor::Reactor;
+use crate::server::crew::Crew;
 use crate::server::socket::accept_unpaced;
 use crate::server::threads::Threads;
-use crate::stats::{Counters, ExportStats, IoStats, Stats};
+use crate::stats::{ExportStats, IoStats, Stats};
 use crate::store::Files;
 use crate::store::Store;
 use crate::store::directory::DirectoryStore;
@@ -43,19 +42,16 @@ const OTHER_OPEN_FILES: u64 = 2048;
 #[derive(Debug)]
 pub struct Volume {
     address: SocketAddr,
-    served: Arc<Served>,
-    counters: Vec<Arc<Counters>>,
-    clock: Clock,
     started: Nanos,
-    threads: Arc<Threads>,
-    handles: Vec<JoinHandle<io::Result<()>>>,
+    crew: Arc<Crew>,
 }
 
 impl Volume {
     /// Binds the port and starts to serve.
     pub fn start(config: &VolumeConfig) -> Result<Self, VolumeError> {
         check(config)?;
-        let tls = config.tls.as_ref().map(|files| ServerTls::new(&files.certificate, &files.key)).transpose();
+        let keys = |files: &TlsFiles| ServerTls::new(&files.certificate, &files.key, files.clients.as_deref());
+        let tls = config.tls.as_ref().map(keys).transpose();
         let tls = tls.map_err(|error| VolumeError::Config(format!("TLS: {error}")))?;
         let address = SocketAddr::new(config.address, config.port);
         let listener = TcpListener::bind(address).map_err(|source| VolumeError::Listen { address, source })?;
@@ -81,34 +77,12 @@ impl Volume {
         threads: Arc<Threads>,
         clock: Clock,
     ) -> Result<Self, VolumeError> {
-        let count = threads.count();
         let address = listener.local_addr().map_err(system("find out its port"))?;
-        let new_counters = || Arc::new(Counters::new(exports.iter().len()));
-        let counters: Vec<_> = (0..count).map(|_| new_counters()).collect();
         let served = Served::new(exports, address.port(), wall_ns().to_be_bytes(), memory, nfs4);
-        let served = Arc::new(served);
         let started = clock.now();
-        let mut volume = Self { address, served, counters, clock, started, threads, handles: Vec::new() };
-        let mut listener = Some(listener);
-        for own in 0..count {
-            volume.start_thread(own, listener.take(), tls.clone())?;
-        }
+        let volume = Self { address, started, crew: Arc::new(Crew::new(Arc::new(served), threads, clock)) };
+        volume.crew.start(listener, tls.as_ref()).map_err(system("start its threads"))?;
         Ok(volume)
-    }
-
-    fn start_thread(
-        &mut self,
-        own: usize,
-        listener: Option<TcpListener>,
-        tls: Option<ServerTls>,
-    ) -> Result<(), VolumeError> {
-        let (counters, threads) = (Arc::clone(&self.counters[own]), Arc::clone(&self.threads));
-        let (served, clock) = (Arc::clone(&self.served), self.clock.clone());
-        let reactor = Reactor::new(served, counters, threads, own, listener, tls, clock);
-        let reactor = reactor.map_err(system("prepare its threads"))?;
-        let handle = thread::Builder::new().name(format!("volume-{own}")).spawn(move || reactor.run());
-        self.handles.push(handle.map_err(system("start its threads"))?);
-        Ok(())
     }
 
     /// TCP port that is listened on.
@@ -123,16 +97,17 @@ impl Volume {
 
     /// Counters since the start, and the state of exports, clients and connections.
     pub fn stats(&self) -> Stats {
-        let (clients, connections) = self.threads.connections.read();
-        let uptime_ns = self.clock.now() - self.started;
-        let exports = self.served.exports.iter().map(|export| self.export_stats(export)).collect();
-        let connection_memory_bytes = self.served.memory.used() as u64;
+        let (clients, connections) = self.crew.threads.connections.read();
+        let uptime_ns = self.crew.clock.now() - self.started;
+        let exports = self.crew.served.exports.iter().map(|export| self.export_stats(export)).collect();
+        let connection_memory_bytes = self.crew.served.memory.used() as u64;
         let mut stats = Stats { uptime_ns, connection_memory_bytes, exports, clients, connections, ..Stats::default() };
-        let on_cores = self.counters.iter().take(self.threads.on_cores());
+        let counters = self.crew.counters();
+        let on_cores = counters.iter().take(self.crew.threads.on_cores());
         stats.threads_starved_ns = on_cores.map(|counters| counters.starved_ns.read()).collect();
-        stats.nfs4 = self.served.nfs4.stats();
+        stats.nfs4 = self.crew.served.nfs4.stats();
         stats.exports.iter().for_each(|export| stats.io += export.io);
-        for counters in &self.counters {
+        for counters in counters.iter() {
             stats.calls += counters.calls.read();
             counters.add_calls_to(&mut stats);
         }
@@ -142,8 +117,8 @@ impl Volume {
     fn export_stats(&self, export: &Export) -> ExportStats {
         let (Export { number, path, throttle, .. }, budget) = (export, export.files.budget());
         let mut io = IoStats::default();
-        self.counters.iter().for_each(|counters| io += counters.exports[*number].read());
-        let now = self.clock.now();
+        self.crew.counters().iter().for_each(|counters| io += counters.exports[*number].read());
+        let now = self.crew.clock.now();
         ExportStats {
             path: path.clone(),
             quota_bytes: budget.quota(),
@@ -162,8 +137,8 @@ impl Volume {
     pub fn set_limits(&self, export: &str, limits: Limits) -> Result<(), VolumeError> {
         let export = self.export(export)?;
         check_limits(&limits)?;
-        export.throttle.set_limits(self.clock.now(), limits);
-        self.threads.wake();
+        export.throttle.set_limits(self.crew.clock.now(), limits);
+        self.crew.threads.wake();
         Ok(())
     }
 
@@ -176,7 +151,7 @@ impl Volume {
     }
 
     fn export(&self, path: &str) -> Result<&Export, VolumeError> {
-        let found = self.served.exports.iter().find(|export| export.path == path);
+        let found = self.crew.served.exports.iter().find(|export| export.path == path);
         found.ok_or_else(|| VolumeError::Config(format!("there is no export {path}")))
     }
 
@@ -187,13 +162,7 @@ impl Volume {
     }
 
     fn end(&mut self) -> Result<(), VolumeError> {
-        self.threads.stop();
-        let mut ended = Ok(());
-        for handle in self.handles.drain(..) {
-            let result = handle.join().unwrap_or_else(|_| Err(io::Error::other("a thread has panicked")));
-            ended = ended.and(result.map_err(|source| VolumeError::System { action: "serve", source }));
-        }
-        ended
+        self.crew.end().map_err(system("serve"))
     }
 }
 

@@ -8,7 +8,7 @@ use libc::iovec;
 
 use proptest::prelude::*;
 
-use iocurve_meter::SECOND;
+use iocurve_meter::{Clock, SECOND};
 use iocurve_wire::mount3::{MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT, mountres3, mountstat3};
 use iocurve_wire::nfs3::*;
 use iocurve_wire::record::{RECORD_MARK_BYTES, RecordMark, write_record};
@@ -23,6 +23,7 @@ use super::*;
 use crate::memory::ConnectionMemory;
 use crate::nfs4_state::State;
 use crate::pending::PENDING_MAX;
+use crate::programs::turn::TurnLength;
 use crate::qos::{Cap, Kind, Latency, Limits, Parallelism};
 use crate::reply::cache::Repeated;
 use crate::served::rules::{ClientRule, ExportRules, Squash};
@@ -761,6 +762,41 @@ fn one_connection_does_not_take_all_the_time() {
     }
     assert_eq!(server.turn().unwrap(), Interest::Turn);
     assert_eq!(server.stats().reads, TURN_BYTES as u64 >> 20);
+}
+
+#[test]
+fn a_turn_of_many_small_calls_ends_in_time() {
+    let mut server = Server::new(Limits::default());
+    server.worker = server.worker.with_clock(Clock::new(), false);
+    let file = server.file(b"data");
+    let calls = 3000;
+    for _ in 0..calls {
+        server.nfs(nfsproc3::NFSPROC3_GETATTR, &file);
+    }
+    // However fast the machine is, so many calls take longer than a turn.
+    assert_eq!(server.turn().unwrap(), Interest::Turn);
+    let first = server.replies().len();
+    assert!(first >= 16 && first < calls && first.is_multiple_of(16), "{first}");
+    server.run().unwrap();
+    assert_eq!(first + server.replies().len(), calls);
+}
+
+#[test]
+fn the_clock_is_read_once_in_many_operations() {
+    let clock = Clock::manual();
+    let new = |may_wait, stride, end| TurnLength { clock: &clock, may_wait, operations: 0, stride, limit_ns: 100, end };
+    let (mut served, end) = (new(false, 16, None), Some(clock.now() + 100));
+    let ends_after = |length: &mut TurnLength<'_>, operations| {
+        length.operations += operations;
+        length.operations >= length.stride && length.is_over()
+    };
+    assert!(!ends_after(&mut served, 15), "the clock is not read");
+    assert!(!ends_after(&mut served, 1), "the time counts from here");
+    clock.advance(100);
+    assert!(!ends_after(&mut served, 15));
+    assert!(ends_after(&mut served, 200), "a COMPOUND of many operations");
+    let mut waiting = new(true, 1, end);
+    assert!(ends_after(&mut waiting, 1));
 }
 
 #[test]

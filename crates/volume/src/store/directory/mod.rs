@@ -206,7 +206,7 @@ impl DirectoryStore {
             match reached.and_then(|fd| Ok(Reached { stat: sys::stat(&fd)?, fd, is_open })) {
                 Ok(reached) if reached.stat.id == id => return Ok(reached),
                 Ok(_) => {}
-                Err(error) => failed = unreachable_status(&error).unwrap_or(failed),
+                Err(error) => failed = unreachable_status(&error).map_or(failed, |status| self.make_room(status)),
             }
         }
         Err(failed)
@@ -231,8 +231,16 @@ impl DirectoryStore {
         let reached = self.reach(id)?;
         // Only regular files are opened: opening a device or a pipe may have effects.
         check_regular(reached.stat.file_type)?;
-        let opened = self.reopen(&reached, access).map_err(|error| status_of(&error))?;
+        let opened = self.reopen(&reached, access).map_err(|error| self.make_room(status_of(&error)))?;
         Ok(self.open_files.insert(id, access, OpenFile::new(File::from(opened))))
+    }
+
+    /// Closes files that are kept open if the server is short of descriptors: the call that failed is made again.
+    fn make_room(&self, status: nfsstat3) -> nfsstat3 {
+        if status == nfsstat3::NFS3ERR_JUKEBOX {
+            self.open_files.close_all();
+        }
+        status
     }
 
     /// Opens a regular file that was reached. A process that is not root's may have to allow itself to use a file of its user: clients
@@ -524,8 +532,7 @@ fn cut(open: &OpenFile, size: u64) -> io::Result<()> {
 fn unreachable_status(error: &io::Error) -> Option<nfsstat3> {
     match error.raw_os_error() {
         Some(libc::EACCES) => Some(nfsstat3::NFS3ERR_ACCES),
-        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => Some(nfsstat3::NFS3ERR_JUKEBOX),
-        _ => None,
+        _ => Some(status_of(error)).filter(|status| *status == nfsstat3::NFS3ERR_JUKEBOX),
     }
 }
 

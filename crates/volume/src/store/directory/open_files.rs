@@ -89,6 +89,10 @@ impl OpenFiles {
         self.files().remove(&id);
     }
 
+    pub(super) fn close_all(&self) {
+        self.files().clear();
+    }
+
     /// Closes idle files if it is time to look, and returns when to look again; `None` if no file is open.
     pub(super) fn close_idle(&self, now: Nanos) -> Option<Nanos> {
         let next_look = self.next_look.load(Relaxed);

@@ -65,6 +65,8 @@ pub(super) fn status_of(error: &io::Error) -> nfsstat3 {
     match error.raw_os_error() {
         Some(libc::ENAMETOOLONG) => nfsstat3::NFS3ERR_NAMETOOLONG,
         Some(libc::ENOTEMPTY) => nfsstat3::NFS3ERR_NOTEMPTY,
+        // The server is short of something: a client tries again.
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => nfsstat3::NFS3ERR_JUKEBOX,
         Some(libc::EDQUOT) => nfsstat3::NFS3ERR_DQUOT,
         Some(libc::ESTALE) => nfsstat3::NFS3ERR_STALE,
         Some(libc::EOPNOTSUPP) => nfsstat3::NFS3ERR_NOTSUPP,

@@ -12,6 +12,8 @@ use std::iter;
 pub(super) struct Directory {
     /// The directory that this one is in; the root is in itself.
     pub(super) parent: Link,
+    /// Its level when it was made or moved itself, 0 of the root. Where a directory above it was moved it may be another one.
+    pub(super) level: u32,
     hasher: RandomState,
     /// Number of names.
     length: usize,
@@ -88,8 +90,8 @@ const MEETING_MAX: u64 = 16;
 const BUCKET_ENTRIES_MAX: usize = 32;
 
 impl Directory {
-    pub(super) fn new(parent: Link) -> Self {
-        Self { parent, hasher: RandomState::new(), length: 0, places: Vec::new(), buckets: Vec::new() }
+    pub(super) fn new(parent: Link, level: u32) -> Self {
+        Self { parent, level, hasher: RandomState::new(), length: 0, places: Vec::new(), buckets: Vec::new() }
     }
 
     /// True if there are no names but `.` and `..`.
@@ -271,7 +273,7 @@ mod tests {
 
     #[test]
     fn cookies_outlive_changes() {
-        let mut directory = Directory::new(node(0));
+        let mut directory = Directory::new(node(0), 0);
         for name in ["a", "b", "c", "d"] {
             directory.insert(name.as_bytes(), node(9));
         }
@@ -288,7 +290,7 @@ mod tests {
 
     #[test]
     fn names_whose_hashes_meet_are_told_apart() {
-        let mut directory = Directory::new(node(0));
+        let mut directory = Directory::new(node(0), 0);
         let first = directory.first_cookie(b"one");
         directory.insert_at(Entry { cookie: first, link: node(1), name: Name::new(b"other") });
         directory.insert(b"one", node(2));
@@ -302,7 +304,7 @@ mod tests {
 
     #[test]
     fn names_come_and_go_by_the_hundred_thousand() {
-        let mut directory = Directory::new(node(0));
+        let mut directory = Directory::new(node(0), 0);
         // Some are long.
         let name = |number: u32| format!("{:>1$}", format!("name{number}"), number as usize % 40).into_bytes();
         for number in 0..100_000 {
@@ -336,7 +338,7 @@ mod tests {
 
     #[test]
     fn cookies_that_meet_across_two_buckets_are_found() {
-        let mut directory = Directory::new(node(0));
+        let mut directory = Directory::new(node(0), 0);
         for number in 0..1000_u32 {
             directory.insert(&number.to_be_bytes(), node(number));
         }

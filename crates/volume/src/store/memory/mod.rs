@@ -71,7 +71,7 @@ impl MemoryStore {
         let (key, data) = (HandleKey::random(), DataMemory::new(quota_bytes, limit_bytes)?);
         let store = Self { id, key, slots, namespace, data };
         let root = store.link(ROOT, ROOT_GENERATION);
-        let body = Body::Directory(Box::new(Directory::new(root)));
+        let body = Body::Directory(Box::new(Directory::new(root, 0)));
         store.put(root, Node::new(ftype3::NF3DIR, 0o777, Caller::default(), body));
         Ok(store)
     }

@@ -92,10 +92,12 @@ impl MemoryStore {
             (Some(_), _) => Err(nfsstat3::NFS3ERR_EXIST),
             (None, _) => {
                 let (what, owner) = operations::granted(caller, &parent.attributes, what);
-                if let Creation::Directory(_) = what {
-                    self.check_not_within(None, parent.link)?;
+                let is_directory = matches!(what, Creation::Directory(_));
+                let level = if is_directory { self.level_below(parent.link)? } else { 0 };
+                if level as usize >= DEPTH_MAX {
+                    return Err(nfsstat3::NFS3ERR_NAMETOOLONG);
                 }
-                let node = self.new_node(&what, owner, parent.link)?;
+                let node = self.new_node(&what, owner, (parent.link, level))?;
                 self.add(free_slots, parent, name, node)
             }
         }
@@ -120,7 +122,7 @@ impl MemoryStore {
         self.named(link)
     }
 
-    fn new_node(&self, what: &Creation<'_>, caller: Caller, parent: Link) -> Result<Node, nfsstat3> {
+    fn new_node(&self, what: &Creation<'_>, caller: Caller, (parent, level): (Link, u32)) -> Result<Node, nfsstat3> {
         let (file_type, mode, body, new) = match what {
             Creation::File(how) => {
                 let new = match how {
@@ -130,7 +132,7 @@ impl MemoryStore {
                 (ftype3::NF3REG, 0o644, Body::File(Content::default()), new)
             }
             Creation::Directory(new) => {
-                (ftype3::NF3DIR, 0o755, Body::Directory(Box::new(Directory::new(parent))), *new)
+                (ftype3::NF3DIR, 0o755, Body::Directory(Box::new(Directory::new(parent, level))), *new)
             }
             Creation::Symlink(new, target) => (ftype3::NF3LNK, 0o777, symlink(target)?, *new),
             Creation::Special(new, file_type, spec) => (*file_type, 0o644, Body::Special(*spec), *new),
@@ -198,8 +200,8 @@ impl MemoryStore {
         if replaced == Some(moved) {
             return Ok(());
         }
-        if is_directory {
-            self.check_not_within(Some(moved), to.link)?;
+        if is_directory && to.link != from.link {
+            self.check_not_within(moved, to.link)?;
         }
         let check = |link| self.node(link, |node| check_replaced(node, is_directory));
         let directory_replaced = replaced.map_or(Ok(false), check)?;
@@ -213,7 +215,7 @@ impl MemoryStore {
         if to.link == from.link {
             to.after = from.after;
         }
-        self.set_parent(moved, to.link)?;
+        self.set_parent((moved, is_directory), to.link)?;
         if let Some(link) = replaced {
             self.unlink(free_slots, link);
         }
@@ -234,10 +236,11 @@ impl MemoryStore {
     }
 
     /// Notes where a node is now; only directories know their parent.
-    fn set_parent(&self, moved: Link, parent: Link) -> Result<(), nfsstat3> {
+    fn set_parent(&self, (moved, is_directory): (Link, bool), parent: Link) -> Result<(), nfsstat3> {
+        let level = if is_directory { self.level_below(parent)? } else { 0 };
         self.node_mut(moved, |node| {
             if let Body::Directory(directory) = &mut node.body {
-                directory.parent = parent;
+                (directory.parent, directory.level) = (parent, level);
             }
             node.touch_ctime();
             Ok(())
@@ -270,12 +273,17 @@ impl MemoryStore {
         self.change_names(parent, |names, _| names.insert(name, link))
     }
 
-    /// Checks that a directory, which is new or moved, does not go into itself, nor too deep.
-    fn check_not_within(&self, moved: Option<Link>, into: Link) -> Result<(), nfsstat3> {
+    /// The level of what is in a directory.
+    fn level_below(&self, directory: Link) -> Result<u32, nfsstat3> {
+        self.node(directory, |node| Ok(node.directory()?.level + 1))
+    }
+
+    /// Checks that a directory does not go into itself, nor too deep.
+    fn check_not_within(&self, moved: Link, into: Link) -> Result<(), nfsstat3> {
         let mut at = into;
         for _ in 1..DEPTH_MAX {
             match at {
-                _ if Some(at) == moved => return Err(nfsstat3::NFS3ERR_INVAL),
+                _ if at == moved => return Err(nfsstat3::NFS3ERR_INVAL),
                 Link { index: ROOT, .. } => return Ok(()),
                 _ => at = self.node(at, |node| Ok(node.directory()?.parent))?,
             }
