@@ -564,6 +564,7 @@ fn explained(error: &Error) -> io::Error {
                 | AlertDescription::CertificateRevoked
                 | AlertDescription::CertificateExpired
                 | AlertDescription::CertificateUnknown
+                | AlertDescription::DecryptError
                 | AlertDescription::AccessDenied),
             ) => format!(
                 "TLS: the server refuses this certificate ({reason:?}); name one that it accepts with certificate=FILE"

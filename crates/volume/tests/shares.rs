@@ -160,9 +160,11 @@ fn a_client_that_floods_has_a_part_of_each_round() {
     let getattr = call((NFS_PROGRAM, NFS_V3, nfsproc3::NFSPROC3_GETATTR as u32), &file);
     let streams: Vec<_> = (0..FLOODS).map(|_| connect(&volume, Ipv4Addr::new(127, 0, 0, 2))).collect();
     let mut own = connect(&volume, Ipv4Addr::new(127, 0, 0, 3));
-    let answered = || volume.stats().nfs3_procedures.iter().map(|(_, count)| count).sum::<u64>();
+    let answered = || volume.stats().nfs3_procedures.values().sum::<u64>();
     thread::scope(|scope| {
-        streams.iter().for_each(|stream| drop(scope.spawn(|| flood(stream, &getattr, &stop))));
+        for stream in &streams {
+            scope.spawn(|| flood(stream, &getattr, &stop));
+        }
         let patience = Instant::now() + Duration::from_secs(30);
         while answered() < 100_000 {
             assert!(Instant::now() < patience, "the flood has begun");

@@ -139,7 +139,7 @@ impl Weeks {
             let owner = ClientOwner { id: &name, verifier: [1; 8], origin: Origin { address, principal: PRINCIPAL } };
             if let Ok(Exchanged { client, sequence, .. }) = self.state.exchange_id(&owner, false, self.now) {
                 let request = SessionRequest { client, sequence, origin: owner.origin, fore: CHANNEL, back: CHANNEL };
-                drop(self.state.create_session(&request, self.now));
+                let _ = self.state.create_session(&request, self.now);
             }
         }
         let session = self.arrive(b"attacks", 1 << 17);

@@ -485,7 +485,9 @@ impl Reactor {
         let of_address = self.held.connections.iter_mut().filter(|(_, found)| found.session.address() == address);
         let ids: Vec<_> = of_address.map(|(id, found)| (found.session.hold_back(true), *id).1).collect();
         self.threads.note_slow(address);
-        ids.into_iter().for_each(|id| self.hand_over_slow(id));
+        for id in ids {
+            self.hand_over_slow(id);
+        }
     }
 
     /// Has epoll watch for the event that a connection waits for.
