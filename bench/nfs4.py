@@ -10,6 +10,8 @@ NFS_PROGRAM, NFS_V4, COMPOUND = 100003, 4, 1
 TIMEOUT_SECONDS = 300
 NO_ENTRY, DELAY, GRACE, BAD_SESSION, FALSE_RETRY = 2, 10008, 10013, 10052, 10076
 """``NFS4ERR_NOENT``, ``NFS4ERR_DELAY``, ``NFS4ERR_GRACE``, ``NFS4ERR_BADSESSION``, ``NFS4ERR_SEQ_FALSE_RETRY``."""
+COMPLETE_ALREADY = 10054
+"""``NFS4ERR_COMPLETE_ALREADY``: the client of this name was there before."""
 ROOT, RECLAIM_COMPLETE = struct.pack(">I", 24), struct.pack(">II", 58, 0)
 """PUTROOTFH, and RECLAIM_COMPLETE of all file systems."""
 HANDLE, SAVE = struct.pack(">I", 10), struct.pack(">I", 32)
@@ -162,7 +164,8 @@ class Session:
         if status:
             raise RuntimeError(f"a client got status {status}")
         found = cls(peer, session, client)
-        if status := found.call(RECLAIM_COMPLETE).status:
+        status = found.call(RECLAIM_COMPLETE).status
+        if status not in (0, COMPLETE_ALREADY):
             raise RuntimeError(f"a client got status {status} for RECLAIM_COMPLETE")
         return found
 
