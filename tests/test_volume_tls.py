@@ -160,9 +160,9 @@ def test_a_volume_takes_the_certificates_that_it_trusts_and_a_client_says_which_
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     for name in ("known", "unknown"):
-        made = [tmp_path / f"{name}.{part}" for part in ("key", "certificate")]
-        make_certificate(*made, ["DNS:client"], "basicConstraints=critical,CA:FALSE")
-        (tmp_path / f"{name}.pem").write_text("".join(path.read_text() for path in made))
+        key, certificate = tmp_path / f"{name}.key", tmp_path / f"{name}.certificate"
+        make_certificate(key, certificate, ["DNS:client"], "basicConstraints=critical,CA:FALSE")
+        (tmp_path / f"{name}.pem").write_text(key.read_text() + certificate.read_text())
     options = ("--name=t", "--rw=read", "--size=64k", "--ioengine=nfs")
     with serve("--unlimited", "--tls", "--tls-clients", str(tmp_path / "known.certificate")) as server:
         (authority,) = tmp_path.glob("iocurve/volume-tls/*/certificate.pem")
