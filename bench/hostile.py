@@ -219,6 +219,9 @@ def pipes(server: Server, count: int) -> Iterator[Row]:
     del count
     with _victim(server) as works, Peer(server.port, ATTACKER) as peer:
         attacker = Session.of(peer, b"pipes")
+        for name in (b"file", b"pipe", b"x"):
+            # An earlier attack may have left them exchanged.
+            attacker.call(*VOLUME, remove(name))
         _opened(attacker, b"file")
         attacker.call(*VOLUME, create(FIFO, b"pipe"))
         there = (*VOLUME, SAVE)
