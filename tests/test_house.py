@@ -27,20 +27,20 @@ finally:
 HEAVY = {"altair", "vl_convert", "jinja2", "pydantic", "rich", "cyclopts", "tomllib", "tomli_w", "prometheus_client"}
 """Packages that most commands can do without."""
 AT_MOST = {
-    "rooms that import a room": 84,
-    "files": 319,
-    "lines": 75_500,
+    "rooms that import a room": 77,
+    "files": 318,
+    "lines": 74_950,
     "files under 60 lines": 34,
-    "classes": 700,
-    "class names in two modules": 10,
-    "Any": 90,
+    "classes": 680,
+    "class names in two modules": 8,
+    "Any": 40,
     "lines of a function": 60,
     "parameters of a function": 10,
 }
 """Limits on the size of the package; lower a limit when a change gets below it."""
-RUST_FILES_IN_CIRCLES_MAX = 22
-"""Files that import each other in circles, in all crates: 14 of the engine, 3 of the volume, 5 of the bindings."""
-TEST_LINES_MAX = 32_450
+RUST_FILES_IN_CIRCLES_MAX = 14
+"""Files that import each other in circles, in all crates."""
+TEST_LINES_MAX = 32_700
 """Lines of Python tests; tables, texts and job files of cases are in ``tests/data``."""
 SLIVER_LINES = 60
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -15,7 +15,7 @@ from iocurve.dialects.mdtest import output
 from iocurve.dialects.mdtest.command import prepare
 from iocurve.dialects.mdtest.options import parse
 from iocurve.dialects.mdtest.phases import Phase, Shape, of_iteration, wear_out
-from iocurve.foundation.errors import DialectError
+from iocurve.foundation.errors import DialectError, TargetError
 from iocurve.job.resolve import Machine
 from iocurve.measure import local
 from iocurve.measure.jobs import walk
@@ -42,6 +42,12 @@ def ran(prepared: ParsedCommand) -> dict[str, int]:
 
 def below(directory: Path) -> list[str]:
     return sorted(str(path.relative_to(directory)) for path in directory.rglob("*"))
+
+
+def test_a_directory_that_agents_lack_ends_the_run(tmp_path: Path) -> None:
+    command = prepare(["--clients=2", "--np=2", "-n=2", f"-d={tmp_path}/none"])
+    with pytest.raises(TargetError, match=r"/none does not exist on the agents; create it, or"):
+        ran(command)
 
 
 @cases("mdtest/items")

@@ -4,7 +4,7 @@ A target is drawn from a family: the kinds of servers of the limits bench, and f
 one kind of operation, windows, credits, caches and other clients. A page is the short envelope with its probes; ``why
 --confirm`` follows on its fastest point. The truth of a point comes from relaxing the server: each of its limits by a
 quarter, and the depth to twice, each in a page for itself. What gives more held the point down; where two do, both
-names are right. Families are split by chance into those that were looked at and those that are only scored.
+names are right. Families are split by chance into those that rules were set on and those that are only scored.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ assert held_out  # their definition registers them
 FACTS = TargetFacts(kind="nfs", address=ADDRESS)
 RELAXED = 1.25
 BINDS, BINDS_AS_WELL = 0.4, 0.5
-"""What holds a point down gives at least this part of what it was relaxed by; and of what the first gives."""
+"""The limit of a point gives at least this part of its relaxation, and of what the first gives."""
 NAMED_SHARE = 0.5
-"""A page is right if it names the limit at this share of the points that the limit holds."""
+"""A page is right if its limit is named at this share of the points that the limit holds."""
 LOOKED_AT_SEED = 43
 MIXES, DEPTHS, CONNECTIONS = (100, 75, 50, 25, 0), (1, 8, 64), (1, 8)
 LOADS = {
@@ -140,7 +140,7 @@ FAMILIES: dict[str, Draw] = {
 
 @cache
 def looked_at() -> frozenset[str]:
-    """The families that were looked at, half of them; the others are only scored."""
+    """The families that rules were set on, half of them; the others are only scored."""
     return frozenset(random.Random(LOOKED_AT_SEED).sample(sorted(FAMILIES), len(FAMILIES) // 2))
 
 
@@ -284,7 +284,7 @@ def _confirmed(point: Point, verdict: Limit | None, server: Server) -> dict[str,
 
 
 def judged_page(verdicts: Sequence[Limit | None], right: Sequence[frozenset[str]]) -> str:
-    """A page is false if a sure name is; right if it names the limit of most points for at least half of them."""
+    """A page is false if a sure name is; right if the limit of most points is named for at least half of them."""
     pairs = list(zip(verdicts, right, strict=True))
     names = [(_name(verdict), true) for verdict, true in pairs if true]
     if any(name not in true for name, true in names if name):

@@ -78,13 +78,13 @@ PAGE_COLUMNS = (
 
 
 def pages_table(records: Sequence[Mapping[str, Any]]) -> str:
-    """Counts first pages by family, those that were looked at before those that are only scored."""
+    """Counts first pages by family, those that rules were set on before those that are only scored."""
     lines = [line(PAGE_COLUMNS), line(["---", *["---:"] * (len(PAGE_COLUMNS) - 1)])]
     for scored in (False, True):
         of_group = [record for record in records if record["scored"] == scored]
         names = sorted({record["kind"] for record in of_group})
         lines += [_page_row(name, [record for record in of_group if record["kind"] == name]) for name in names]
-        lines.append(_page_row("**only scored**" if scored else "**looked at**", of_group))
+        lines.append(_page_row("**only scored**" if scored else "**set on**", of_group))
     return "\n".join(lines)
 
 

@@ -40,7 +40,7 @@ KILLED_SHARE = 0.25
 """Part of the loads, and of the guests, that are killed."""
 GUEST_SECONDS = 40
 ATTACK_CALLS_MAX = 320
-"""Most calls of an attack: the others, and a removal of what it made, go on beside it."""
+"""Most calls of an attack: the others, and a removal of what it made, go on meanwhile."""
 RESIDENT_GROWTH_MAX_MIB = 12.0
 """Most growth of the volume's memory from the second tenth of the quiet part to its end, without state ..."""
 CLIENT_STATE_BYTES = 8192

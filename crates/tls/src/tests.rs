@@ -181,7 +181,7 @@ fn a_server_that_wants_certificates_takes_those_it_trusts_and_says_what_it_refus
         let ((mut one, mut end), mut server) = (pair(), server_for(Some(clients)));
         let mut client = client(&ClientKeys { ca: Some(&trusted), certificate, insecure: false }, "127.0.0.1");
         let served = shake(&mut client, &mut one, &mut server, &mut end);
-        // A client's handshake is over before the server has looked at its certificate.
+        // A client's handshake is over before the server has checked its certificate.
         let mut into = [0; 10];
         let told = client.receive(&mut one, &mut [IoSliceMut::new(&mut into)]).unwrap_err();
         (served.is_ok(), told.kind(), told.to_string())

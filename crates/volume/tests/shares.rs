@@ -178,7 +178,7 @@ fn a_client_that_floods_has_a_part_of_each_round() {
         let others = answered() - before;
         stop.store(true, Relaxed);
         // Without rounds each of its connections has its whole buffer answered first, which is 25,000 calls.
-        assert!(others < OWN_CALLS * OTHERS_MAX, "{others} calls of another client in {OWN_CALLS} of one's own");
+        assert!(others < OWN_CALLS * OTHERS_MAX, "{others} calls of another client in {OWN_CALLS} of its");
     });
     drop(volume);
 }

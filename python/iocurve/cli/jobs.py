@@ -141,7 +141,7 @@ def write_twin(
     measured = Result.read(result)
     fit = predict.fitted_to(result, measured.points)
     lines = list(twin.checked(fit, Result.read(check))) if check else []
-    lines += [f"What if: {text}" for text in what_if]
+    lines += [f"with {text}" for text in what_if]
     _write(twin.profile_text(f"like {measured.target.address}", twin.changed(fit, what_if), lines), out)
     if out and lines:
         print("\n".join(lines))

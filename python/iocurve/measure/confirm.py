@@ -142,6 +142,7 @@ def _all_excluded(probes: Probes, before: Limit, response: Response) -> Confirma
 
 MENU = (
     variations.DEEPER, variations.HALF_BLOCKS, variations.MORE_CONNECTIONS, variations.MORE_CLIENTS, variations.MIXED,
+    variations.READS_ALONE,
 )  # fmt: skip
 NAMES = {
     **{
@@ -162,7 +163,7 @@ NAMES = {
 PARTS = tuple(NAMES)
 """The parts of a target that may hold a load down."""
 DIFFER = 1.3
-"""Predictions that differ by this factor are told apart."""
+"""Predictions that differ by this factor can be distinguished."""
 
 
 def _part(code: str) -> TargetPart | None:
@@ -205,7 +206,7 @@ def _growth(part: TargetPart, base: LoadRate, changed: LoadRate) -> float:
 
 
 def _telling(change: Variation, plan: Plan, named: TargetPart | None, left: Sequence[TargetPart]) -> int:
-    """How many of the parts that are left predict something else of a change than the named one."""
+    """Counts the parts left that predict another effect of a change than the named one."""
     changed = change.apply(plan)
     if changed is None or named is None:
         return 0
@@ -219,7 +220,9 @@ def _contradicts(response: Response, part: TargetPart, base: LoadRate) -> bool:
     predicted = _growth(part, base, load_of(response.changed.point.plan))
     if predicted > DIFFER:
         return response.estimate.high < 1 + MATTERS
-    return response.grows or response.is_lower if predicted > 1 / DIFFER else False
+    if predicted > 1 / DIFFER:
+        return response.grows or response.is_lower
+    return response.estimate.low > predicted * (1 + MATTERS)
 
 
 def _next_limit(probes: Probes, without: Variation) -> Limit | None:

@@ -72,6 +72,11 @@ def _mixed(plan: Plan) -> Plan | None:
     return _of_kinds(plan, {"read", "write"}) if _kinds_of(plan) in ({"read"}, {"write"}) else None
 
 
+def _reads_alone(plan: Plan) -> Plan | None:
+    """The reads of a mix."""
+    return _of_kinds(plan, {"read"}) if _kinds_of(plan) == {"read", "write"} else None
+
+
 def _other_kind(plan: Plan) -> Plan | None:
     """Writes instead of reads, or reads instead of writes."""
     other = {"read", "write"} - _kinds_of(plan)
@@ -173,6 +178,7 @@ DEEPER = Variation("depth", "twice the depth", _deeper)
 HALF_BLOCKS = Variation("block", "half the block size", lambda plan: _smaller_blocks(plan, 2))
 QUARTER_BLOCKS = Variation("blocks", "a quarter of the block size", lambda plan: _smaller_blocks(plan, 4))
 MIXED = Variation("mix", "half reads, half writes", _mixed)
+READS_ALONE = Variation("reads", "the reads alone", _reads_alone)
 OTHER_KIND = Variation("kind", "the other kind of operation alone", _other_kind)
 MORE_CONNECTIONS = Variation("connections", "twice the connections", _more_connections)
 MORE_CLIENTS = Variation("clients", "half of the load from another address", _more_clients)

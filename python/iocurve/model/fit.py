@@ -218,7 +218,7 @@ class TargetPart(msgspec.Struct, frozen=True):
     block_bytes: float = 0.0
     """Bytes that take a server as long as an operation does."""
     write_cost: float = 1.0
-    """A write counts as so many reads."""
+    """The number of reads that a write counts as."""
 
     def value_of(self, row: LoadRate) -> float:
         """The value that a part counts: a rate, or for the latency operations per second and one in flight; else 0."""
@@ -276,7 +276,7 @@ DISTANCE_MAX = 2.6
 ERROR_MIN = 0.003
 """Least standard error of a rate, relative: what a token bucket lets through at once, and the edges of the window."""
 RANGE = 6.0
-"""Capacities are as likely anywhere in so many natural logarithms, before they are measured."""
+"""Natural logarithms over which capacities are equally likely before they are measured."""
 NORMAL = math.sqrt(2 * math.pi)
 STRAY = 0.02
 """Share of points that nothing in a profile explains."""
@@ -545,7 +545,7 @@ def _named(at: PartCeiling) -> TargetPart | None:
 
 
 def _log_likelihood(room: float, error: float, *, is_held_up: bool) -> float:
-    """Of a rate that is lower than what a profile allows by a room in logarithms.
+    """The likelihood of a rate that is lower than what a profile allows by a room in logarithms.
 
     A load that was held up is anywhere below; that explains a low rate, and no equal ones.
     """

@@ -144,7 +144,7 @@ def journal_of(path: Path) -> Path:
 
 
 def journal_head(document: bytes) -> bytes:
-    """The first line of a journal, which names the document that it extends."""
+    """The first line of a journal, with the digest of the document that it extends."""
     import hashlib
 
     return msgspec.json.encode({"extends": hashlib.sha256(document).hexdigest()}) + b"\n"

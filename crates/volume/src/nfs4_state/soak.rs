@@ -131,7 +131,7 @@ impl Weeks {
         self.came.push_back(self.now);
     }
 
-    /// One address makes clients, another one opens and lock owners, as many as they get. Those that stay keep theirs, and a newcomer is served.
+    /// One address makes clients, another one opens and lock owners, up to their limits. Those that stay keep theirs, and a newcomer is served.
     fn attack(&mut self) {
         for name in 0..ATTACK_CLIENTS {
             let address = Address::new(0xffff_0a01_0000);

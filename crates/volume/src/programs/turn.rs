@@ -116,7 +116,7 @@ impl<'t> Turn<'t> {
         length.is_some_and(|length| length.operations >= length.stride && length.is_over())
     }
 
-    /// Notes that a call has so many operations.
+    /// Notes the number of operations of a call.
     #[inline]
     pub(crate) fn spend(&mut self, operations: u32) {
         if let Some(length) = &mut self.thread.length {

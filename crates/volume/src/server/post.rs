@@ -49,7 +49,7 @@ pub(super) struct Waits {
     pub(super) address: Address,
 }
 
-/// What one thread serves at a time, and another may go on with.
+/// The load of one thread, with which another may go on.
 #[derive(Debug)]
 pub(crate) struct Post {
     /// Number of the thread.
@@ -71,7 +71,7 @@ struct Lent {
     task: libc::pid_t,
 }
 
-/// What was lent, for the thread that goes on with it.
+/// The lent load, for the thread that goes on with it.
 #[derive(Debug)]
 pub(super) struct Taken {
     pub(super) held: Held,

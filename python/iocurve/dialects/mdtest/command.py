@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from errno import ENOENT
 from functools import partial
 from pathlib import Path
 from typing import Unpack
@@ -109,6 +110,14 @@ class _Table(msgspec.Struct):
             os.sync()
             self.sync_s = time.perf_counter() - started
 
+    def made_on_agents(self, outcome: Outcome) -> None:
+        """As ``sync``, of the first phase. Raises ``TargetError`` where -d is not there."""
+        missing = (one for worker in outcome.workers for one in worker.failures if one.errno == ENOENT)
+        if failure := next(missing, None):
+            directory = Path(failure.path).parent
+            raise TargetError(f"{directory} does not exist on the agents; create it, or name one that is there (-d)")
+        self.sync(outcome)
+
     def sync_of(self, outcome: Outcome) -> None:
         """As ``sync``; where tasks are behind it follows when they have caught up."""
         done = _done_by_task(outcome)
@@ -147,13 +156,14 @@ def _steps(table: _Table, machine: Machine, is_local: bool) -> Iterator[Step]:
                 missing = partial(_plan_of_missing, table, machine, phase)
                 yield Step(name=phase.name, plan=missing, after=table.sync, answer=table.answer)
             else:
+                is_first = phase.name == "Test directory creation"
                 yield Step(
                     name=phase.name,
                     plan=partial(_plan, table, machine, phase, limited_by),
                     pause_ns=pause_ns,
                     # With -Y the time of a phase has the sync after it.
                     is_timed_phase=not options.syncs,
-                    after=table.sync,
+                    after=table.made_on_agents if is_first else table.sync,
                     answer=table.answer,
                 )
             number += 1

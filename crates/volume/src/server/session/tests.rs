@@ -773,7 +773,7 @@ fn a_turn_of_many_small_calls_ends_in_time() {
     for _ in 0..calls {
         server.nfs(nfsproc3::NFSPROC3_GETATTR, &file);
     }
-    // However fast the machine is, so many calls take longer than a turn.
+    // These calls take longer than a turn on the fastest machine.
     assert_eq!(server.turn().unwrap(), Interest::Turn);
     let first = server.replies().len();
     assert!(first >= 16 && first < calls && first.is_multiple_of(16), "{first}");
