@@ -107,7 +107,7 @@ def pattern(line: str, *, is_measured: bool) -> str:
             return re.escape(text)
         if text == "confirmed:":
             # On a machine whose processors others hold, the figures stand and the conclusion does not.
-            return "(?:confirmed|cannot +tell):"
+            return "(?:confirmed|inconclusive):"
         if text in TIME_UNITS:
             return f"(?:{'|'.join(TIME_UNITS)})"
         return NUMBER.join(map(re.escape, re.split(NUMBER, text))).replace("=", "= *")

@@ -28,7 +28,7 @@ def explain_limits(
     Parameters
     ----------
     confirm
-        Repeat the fastest point, or --point, for seconds on separate files, with the one change that would refute its
+        Repeat the fastest point, or --point, for seconds on separate files, with the changes that would refute its
         bottleneck: twice the depth, half the block size, twice the connections.
     point
         Only the point with this name.

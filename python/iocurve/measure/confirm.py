@@ -1,4 +1,4 @@
-"""Repeats the load of a kept result with the one change that would refute the verdict on it."""
+"""Repeats the load of a kept result with the changes that would refute the verdict on it."""
 
 from __future__ import annotations
 
@@ -129,6 +129,8 @@ def _all_excluded(probes: Probes, before: Limit, response: Response) -> Confirma
             break
         tried.add(change.text)
         further = probes.response(change)
+        if further is not None and further.estimate.half_width >= MATTERS:
+            further = probes.response(change, least_ns=LONGER * probes.length_ns)
         if further is None or not probes.is_consistent:
             break
         if _contradicts(further, named, base):
@@ -162,6 +164,8 @@ NAMES = {
 }
 PARTS = tuple(NAMES)
 """The parts of a target that may hold a load down."""
+LONGER = 4
+"""A rate that varies is measured for this many times the length of a probe."""
 DIFFER = 1.3
 """Predictions that differ by this factor can be distinguished."""
 

@@ -1,4 +1,4 @@
-"""Finds what limits a load by changing one thing at a time, or confirms a verdict by the one change that refutes it."""
+"""Finds what limits a load by changing one thing at a time, or confirms a verdict by changes that would refute it."""
 
 from __future__ import annotations
 
