@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from importlib.util import find_spec
 from ipaddress import IPv4Address
 from pathlib import Path, PurePosixPath
@@ -23,6 +22,7 @@ import pytest
 if find_spec("ray") is None:
     pytest.skip("Ray is not installed: make develop installs it", allow_module_level=True)
 
+from bench import servers
 from goldens import data, present
 from iocurve import _native
 from iocurve._native import VERSION
@@ -101,9 +101,8 @@ def _add_node(cluster: Any, address: str) -> None:
 def _ports() -> dict[str, int]:
     """Free ports of a node's agents. Ray gives up on a node whose agents are slow to choose theirs."""
     names = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port", "runtime_env_agent_port")
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in names]
-        return {name: one.getsockname()[1] for name, one in zip(names, sockets, strict=True)}
+    first, second = servers.free_ports(), servers.free_ports()
+    return dict(zip(names, (first, first + 1, second, second + 1), strict=True))
 
 
 def opened(cluster: Any, clients: int = 3) -> Any:

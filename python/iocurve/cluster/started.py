@@ -8,6 +8,7 @@ machine.
 from __future__ import annotations
 
 import os
+import random
 import re
 import shutil
 import signal
@@ -36,6 +37,8 @@ FIRST_ADDRESS = IPv4Address("127.0.0.10")
 """Address of the head of a cluster on this machine; the nodes have the next ones. Ray replaces 127.0.0.1 by the
 machine's own address."""
 PORT = 6379
+PORTS = range(20_000, 32_000)
+"""Ports of agents: below those that the kernel gives to connections, which would keep an agent from listening."""
 UP_S = 180
 DOWN_S = 20
 POLL_S = 0.3
@@ -319,8 +322,15 @@ def down() -> int:
 def _free_ports() -> dict[str, int]:
     """Ports for the agents of a node, which are several on this machine."""
     with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in ray_options.AGENT_PORTS]
-        return {name: one.getsockname()[1] for name, one in zip(ray_options.AGENT_PORTS, sockets, strict=True)}
+
+        def is_free(port: int) -> bool:
+            with suppress(OSError):
+                stack.enter_context(socket.create_server(("127.0.0.1", port)))
+                return True
+            return False
+
+        drawn = filter(is_free, random.sample(PORTS, len(PORTS)))
+        return dict(zip(ray_options.AGENT_PORTS, drawn, strict=False))
 
 
 def last_error(lines: Sequence[str]) -> str | None:
