@@ -351,6 +351,12 @@ def test_a_run_that_is_killed_keeps_every_point(tmp_path: Path, monkeypatch: pyt
         assert Result.read(tmp_path) == inserted, "a line that is cut off counts no more"
         journal.write_bytes(lines.replace(b'"extends":"', b'"extends":"0'))
         assert Result.read(tmp_path) == result, "a journal of another document does not count"
+        for damaged in (b"1\n", b"{}\n", b"\xff\n"):
+            journal.write_bytes(lines + damaged)
+            with pytest.raises(
+                ResultError, match=r"result\.journal\.jsonl, line 5, is damaged \(.*\); remove the file"
+            ):
+                Result.read(tmp_path)
         directory.finish(remarked)
     assert not journal.exists()
     assert Result.read(tmp_path) == remarked

@@ -28,7 +28,7 @@ from iocurve.foundation.units import SECOND_NS, counted, format_count, format_du
 from iocurve.result import figures, frames
 from iocurve.result.caps import Cap, cap_value
 from iocurve.result.course import course, course_of, for_document, records, series
-from iocurve.result.document_file import RESULT_NAME, Json, read_document, write_atomically
+from iocurve.result.document_file import RESULT_NAME, JournalLine, Json, read_document, write_atomically
 from iocurve.result.figures import Figures, KindFigures
 from iocurve.result.imported import ImportFacts, unstated
 from iocurve.result.paired import MARGIN, RatePair, RateRatio, confidence_of_turns, counting_resolution, rate_ratio
@@ -817,17 +817,18 @@ class Result(Struct):
         written = self.replace(points=()).to_builtins() | {"points": [_written(point) for point in self.points]}
         return msgspec.json.format(msgspec.json.encode(written), indent=1) + b"\n"
 
-    def changes(self, earlier: Result) -> Json:
-        """The difference from an earlier state, which its document has: fields, and the points that were replaced."""
+    def changes(self, earlier: Result) -> JournalLine:
+        """The difference from an earlier state, which its document has."""
         old, new = earlier.points, self.points
         first = _alike(old, new)
         last = len(old) - _alike(old[first:][::-1], new[first:][::-1])
         fields = [name for name in self.__struct_fields__ if getattr(self, name) is not getattr(earlier, name)]
         written = self.replace(points=()).to_builtins()
-        return {name: written[name] for name in fields} | {
-            "replaced": (first, last),
-            "points": [_written(point) for point in new[first : len(new) - len(old) + last]],
-        }
+        return JournalLine(
+            replaced=(first, last),
+            points=[_written(point) for point in new[first : len(new) - len(old) + last]],
+            fields={name: written[name] for name in fields if name != "points"},
+        )
 
     def to_records(self) -> list[dict[str, Axis | None]]:
         """One flat record per point, all with the same keys; units are in the names."""

@@ -43,6 +43,17 @@ Json = dict[str, Any]
 """A parsed document."""
 
 
+class JournalLine(msgspec.Struct, frozen=True):
+    """The difference of a result from the state before it."""
+
+    replaced: tuple[int, int]
+    """The first of the points that were replaced, and the first after them."""
+    points: list[Json]
+    """The points in their place."""
+    fields: Json
+    """Other fields of the result that changed."""
+
+
 # ---- reading
 
 
@@ -61,8 +72,10 @@ def read_document(path: Path) -> Json:
     except ValueError as error:
         raise ResultError(f"{path} is not JSON ({error}); was it truncated?") from None
     version = _checked_version(path, document)
-    for changes in _journal(path, content):
-        document = _changed(document, changes)
+    for line in _journal(path, content):
+        first, last = line.replaced
+        points = [*document["points"][:first], *line.points, *document["points"][last:]]
+        document |= line.fields | {"points": points}
     if version == 2:
         document = _from_version_2(document)
     return _in_current_names(document) | {"schema_version": SCHEMA_VERSION}
@@ -161,21 +174,23 @@ def append(path: Path, line: bytes, head: bytes) -> None:
         raise ResultError(f"{path} cannot be written: {error.strerror}", ran=True) from None
 
 
-def _journal(path: Path, document: bytes) -> Iterator[Json]:
-    """The changes since a document was written; none of a journal that extends another one. The last may be cut off."""
+def _journal(path: Path, document: bytes) -> Iterator[JournalLine]:
+    """The changes since a document was written; none of a journal that extends another one. The last may be cut off.
+
+    Raises ``ResultError`` for a whole line that is none.
+    """
+    journal = journal_of(path)
     try:
-        head, *lines = journal_of(path).read_bytes().splitlines(keepends=True)
+        head, *lines = journal.read_bytes().splitlines(keepends=True)
     except (OSError, ValueError):
         return
-    if head == journal_head(document):
-        yield from (msgspec.json.decode(line) for line in lines if line.endswith(b"\n"))
-
-
-def _changed(document: Json, changes: Json) -> Json:
-    """The document with the fields of ``changes``, and some of its points replaced."""
-    first, last = changes.pop("replaced")
-    points = [*document["points"][:first], *changes.pop("points"), *document["points"][last:]]
-    return document | changes | {"points": points}
+    whole = [line for line in lines if line.endswith(b"\n")] if head == journal_head(document) else []
+    for number, line in enumerate(whole, 2):
+        try:
+            yield msgspec.json.decode(line, type=JournalLine)
+        except ValueError as error:
+            text = f"{journal}, line {number}, is damaged ({error}); remove the file to read what was written before it"
+            raise ResultError(text) from None
 
 
 # ---- writing
