@@ -150,12 +150,7 @@ NAMES = {
     **{
         TargetPart(*kind.counts): code
         for code, kind in LIMIT_KINDS.items()
-        if kind.counts and code.startswith("volume_")
-    },
-    **{
-        TargetPart(*kind.counts): code
-        for code, kind in LIMIT_KINDS.items()
-        if kind.counts and code.startswith("connection_")
+        if kind.counts and code.startswith(("volume_", "connection_"))
     },
     TargetPart("bytes_per_s", "read", "client"): "client_read",
     TargetPart("bytes_per_s", "write", "client"): "client_egress",

@@ -30,13 +30,19 @@ pub(super) struct InFlight {
     pub(super) reads_again: bool,
 }
 
+impl InFlight {
+    /// An operation that verification has no part in.
+    #[inline]
+    pub(super) fn new(operation: u32, address: Address, submitted: Nanos, due: Nanos) -> Self {
+        Self { submitted, due, address, operation, reads_back: false, reads_again: false }
+    }
+}
+
 impl Slots {
     pub(super) fn new(depth: u32, measures_submission: bool) -> Self {
         let nowhere = Address { file: 0, offset: 0, length: 0 };
-        let free =
-            InFlight { submitted: 0, due: 0, address: nowhere, operation: 0, reads_back: false, reads_again: false };
         Self {
-            by_slot: vec![free; depth as usize],
+            by_slot: vec![InFlight::new(0, nowhere, 0, 0); depth as usize],
             free: (0..depth).rev().collect(),
             free_count: depth as usize,
             submissions: measures_submission.then(|| Submissions::new(depth as usize)),

@@ -149,16 +149,7 @@ impl Load<'_> {
         now: Nanos,
     ) -> Result<(), EngineError> {
         let Next { operation, due } = next;
-        let due = due.unwrap_or(now);
-        let in_flight = InFlight {
-            submitted: now,
-            due,
-            address,
-            operation: operation as u32,
-            reads_back: false,
-            reads_again: false,
-        };
-        let slot = self.slots.take(in_flight);
+        let slot = self.slots.take(InFlight::new(operation as u32, address, now, due.unwrap_or(now)));
         let kind = self.kinds[operation];
         if kind != OperationKind::Read {
             self.prepare(kind, slot, address);
@@ -213,15 +204,7 @@ impl Load<'_> {
     ) -> Result<(), EngineError> {
         let operation = self.plan.operations.len() + number;
         let address = Address { length: 0, ..range };
-        let in_flight = InFlight {
-            submitted: now,
-            due: now,
-            address,
-            operation: operation as u32,
-            reads_back: false,
-            reads_again: false,
-        };
-        let slot = self.slots.take(in_flight);
+        let slot = self.slots.take(InFlight::new(operation as u32, address, now, now));
         engine.submit(Request { slot, kind: self.kinds[operation], address: range })
     }
 }

@@ -36,14 +36,7 @@ impl Load<'_> {
         for _ in 0..count {
             let (address, _) = scattered.next();
             bytes += u64::from(address.length);
-            let slot = self.slots.take(InFlight {
-                submitted: now,
-                due: now,
-                address,
-                operation: 0,
-                reads_back: false,
-                reads_again: false,
-            });
+            let slot = self.slots.take(InFlight::new(0, address, now, now));
             engine.submit(Request { slot, kind: OperationKind::Read, address })?;
         }
         self.supply.issued_plain(count, bytes);
