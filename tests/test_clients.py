@@ -145,7 +145,7 @@ def test_a_scenario_s_clients_have_an_address_each_and_reach_the_egress_of_the_t
     assert point.summary().bytes_per_s == pytest.approx(3 * 160e6 / 8, rel=0.05)
     limit = present(limit_of(point, result.target))
     assert limit.code == "client_egress"
-    assert [note.code for note in result.notes] == ["clients_stand_in"]
+    assert "clients_stand_in" in {note.code for note in result.notes}
 
 
 @cases("targets/loopback_addresses")
