@@ -124,6 +124,9 @@ def request(target: Path, *, overwrite: bool = False, probe: bool = True) -> Req
     )
 
 
+OF_A_BUSY_MACHINE = {"repeats_over"}
+
+
 def carried_out(asked: Request, monkeypatch: pytest.MonkeyPatch, diagnose: Callable[..., object]) -> Result:
     monkeypatch.setattr(runner, "diagnose", diagnose)
     # On a busy machine the processors are named, and leave nothing to probe.
@@ -144,7 +147,8 @@ def test_the_fastest_loads_are_repeated_on_the_files_of_the_run(
         return IOPS, run(plan)
 
     found = carried_out(request(tmp_path), monkeypatch, diagnose)
-    assert (found.state, len(found.points), found.notes) == ("finished", 4, ())
+    assert (found.state, len(found.points)) == ("finished", 4)
+    assert {note.code for note in found.notes} <= OF_A_BUSY_MACHINE
     assert [one.point for one in found.perturbation_tests] == ["random-4k-mix 100:0", "random-4k-mix 0:100"]
     assert all(one.limit == IOPS and one.elapsed_ns for one in found.perturbation_tests)
     assert [plan.name for plan in repeated] == [one.point for one in found.perturbation_tests]
@@ -184,5 +188,5 @@ def test_ctrl_c_in_a_probe_keeps_the_result(tmp_path: Path, monkeypatch: pytest.
 
     found = carried_out(request(tmp_path), monkeypatch, diagnose)
     assert (found.state, len(found.points), found.perturbation_tests) == ("finished", 4, ())
-    assert [note.code for note in found.notes] == ["probe_interrupted"]
+    assert {note.code for note in found.notes} - OF_A_BUSY_MACHINE == {"probe_interrupted"}
     assert list(tmp_path.iterdir()) == []
