@@ -56,6 +56,26 @@ def matches(name: str, found: Any) -> None:
         assert found == values[key]
 
 
+def has(found: Any, expected: dict[str, Any]) -> None:
+    """Checks fields of ``found`` by their dotted paths: fractions to nine digits, all else exactly."""
+    values = {path: document(picked(found, path)) for path in expected}
+    assert values == {
+        path: pytest.approx(value, rel=1e-9) if isinstance(value, float) else value for path, value in expected.items()
+    }
+
+
+def picked(value: Any, path: str) -> Any:
+    """The part of a value at ``groups.0.workers.*.files.0.path``; ``*`` is a list of all, None is below None."""
+    name, _, rest = path.partition(".")
+    if name == "*":
+        return [picked(part, rest) for part in value]
+    if not name or value is None:
+        return value
+    if isinstance(value, dict):
+        return picked(value[name], rest)
+    return picked(value[int(name)] if name.isdigit() else getattr(value, name), rest)
+
+
 def data(name: str) -> str:
     """An input that is a file of ``tests/data``."""
     return (DATA / name).read_text(encoding="utf-8")

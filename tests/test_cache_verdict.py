@@ -10,7 +10,7 @@ import pytest
 
 from bench.truth.simulated import SHAPES, cache_verdicts
 from data import synthetic
-from goldens import cases, matches
+from goldens import Golden, cases, matches
 from iocurve.analysis import cache_evidence
 from iocurve.analysis.cache_evidence import Resident, compared, judged
 from iocurve.analysis.measured_load import MeasuredLoad
@@ -70,44 +70,11 @@ def test_a_warm_cache_that_answers_everything_is_recognised() -> None:
     assert found.evidence[1].text == "77,000 reads a second, where the disk itself does at most 3,500"
 
 
-def test_a_rate_above_the_device_s_limit_is_enough() -> None:
-    found = judged(facts(SAME), on_disk(77_000, None))
-    assert (found.verdict, found.is_fully_warm) == ("cached", True)
-
-
-def test_counted_misses_are_not_cached() -> None:
-    found = judged(facts(SAME), on_disk(2_300, 0))
-    assert (found.verdict, found.is_fully_warm) == ("uncached", False)
-
-
-def test_equal_rates_alone_do_not_tell() -> None:
-    found = judged(facts(SAME), on_disk(2_300, None))
-    assert found.verdict == "unclear"
-    assert [one.says for one in found.evidence] == ["nothing"]
-
-
-@pytest.mark.parametrize(
-    ("gain", "hits", "verdict"), [(FASTER, None, "cached"), (FASTER, 0, "unclear"), (FASTER, 1_000, "cached")]
-)
-def test_repeated_offsets_that_are_faster_are_cached(gain: Interval, hits: int | None, verdict: str) -> None:
-    assert judged(facts(gain), on_disk(2_300, hits)).verdict == verdict
-
-
-@pytest.mark.parametrize(
-    ("moved", "gain", "verdict", "warm"),
-    [
-        (0, SAME, "cached", True),
-        (4 * KIB * 10, None, "cached", True),
-        (4 * KIB * 1_000, SAME, "unclear", False),
-        (4 * KIB * 1_000, FASTER, "cached", False),
-        (None, SAME, "unclear", False),
-    ],
-)
-def test_bytes_that_storage_moved_tell_of_the_page_cache(
-    moved: int | None, gain: Interval | None, verdict: str, *, warm: bool
-) -> None:
-    found = judged(facts(gain), on_files(moved, {5_000: 1_000}))
-    assert (found.verdict, found.is_fully_warm) == (verdict, warm)
+@cases("analysis/cache_verdicts")
+def test_rates_and_counters_make_a_verdict(speedup: str, load: dict[str, int], golden: Golden) -> None:
+    measured = on_files(load["moved"], {5_000: 1_000}) if "moved" in load else on_disk(**load)
+    found = judged(facts({"same": SAME, "faster": FASTER}.get(speedup)), measured)
+    golden.check([found.verdict, found.is_fully_warm, [one.says for one in found.evidence]])
 
 
 @cases("analysis/bytes_that_the_devices_moved")

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from fio_machine import HeldMachine
-from goldens import Golden, cases, matches
+from goldens import Golden, cases, document, matches, picked
 from iocurve.dialects.fio.command import DIALECT, parsed, read_command
 from iocurve.dialects.fio.invocation import FioCommand
 from iocurve.dialects.fio.read.options import OPTIONS
-from iocurve.engine.plan import AioEngine, NfsEngine
 from iocurve.foundation.errors import DialectError, PlanError, TargetError
 from iocurve.measure import jobs
 from programs import status_of
@@ -81,26 +80,14 @@ def test_a_job_file_is_shown_as_a_command_line(tmp_path: Path) -> None:
     matches("fio#job file shown", shown.command_lines)
 
 
-def test_a_byte_order_mark_is_ignored_with_a_warning(tmp_path: Path) -> None:
-    (tmp_path / "job.fio").write_text("\ufeff[a]\nioengine=null\nsize=1m\n", encoding="utf-8")
-    result = fio("job.fio", cwd=tmp_path)
-    assert [note.code for note in result.notes if note.level == "warning"] == ["byte_order_mark"]
-
-
-def test_parse_only_needs_neither_files_nor_sizes() -> None:
-    assert fio("--name=a", "--filename=/dev/none", "--parse-only").check_only
-
-
-def test_aio_is_libaio() -> None:
-    for name in ("aio", "linuxaio"):
-        (worker,) = fio("--name=a", "--size=1m", f"--ioengine={name}").plan.groups[0].workers
-        assert isinstance(worker.engine, AioEngine)
-
-
-def test_options_of_a_command_line_may_be_cut_short() -> None:
-    assert null("--runti=5").plan.groups[0].workers[0].end.runtime_ns == 5_000_000_000
-    [error] = errors("--name=a", "--size=1m", "--iodep=4")
-    assert error == "command line, argument 3 (--iodep=4): unknown option '--iodep=4' (Did you mean iodepth?)"
+@cases("fio/commands")
+def test_a_command_line_means(
+    tmp_path: Path, files: dict[str, str], arguments: str, paths: list[str], golden: Golden
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    result = fio(*(str(tmp_path / word) if word in files else word for word in arguments.split()))
+    golden.check([document(picked(result, path)) for path in paths])
 
 
 def test_only_workers_that_run_together_can_be_too_many() -> None:
@@ -122,10 +109,6 @@ def test_obstacles_stop_a_run_but_not_an_explanation(arguments: list[str], expec
     assert expected in str(refusal.value)
 
 
-def test_a_mounted_device_may_be_read() -> None:
-    assert fio("--name=a", "--filename=/dev/sdx").obstacles == ()
-
-
 def test_directories_that_names_lead_into_are_made(tmp_path: Path) -> None:
     result = read_command(["--name=a", "--size=4k", "--filename=n/m/file"], cwd=tmp_path, environment={})
     parsed(result).require_runnable()
@@ -134,37 +117,9 @@ def test_directories_that_names_lead_into_are_made(tmp_path: Path) -> None:
     assert (tmp_path / "n" / "m").is_dir()
 
 
-def test_words_of_the_dialect_allow_overwriting_and_that_is_said() -> None:
-    result = fio("--name=a", "--filename=old", "--rw=write")
-    assert result.obstacles == ()
-    assert "/d/old exists already and will be overwritten" in [note.text for note in result.notes]
-
-
 @cases("fio/traps")
 def test_traps_are_named(arguments: list[str], code: str) -> None:
     assert code in codes(null(*arguments))
-
-
-def test_notes_are_not_given_where_they_do_not_apply() -> None:
-    result = null("--rw=randread", "--randrepeat=0", "--time_based", "--runtime=5", "--thread=1", "--verify=0")
-    assert codes(result) == ["engine", "offsets_once"]
-
-
-def test_unset_variables_and_bare_booleans_are_said(tmp_path: Path) -> None:
-    (tmp_path / "job.fio").write_text("[a]\nsize=1m${NONE}\nioengine=null\ndirect\n", encoding="utf-8")
-    result = fio("job.fio", cwd=tmp_path)
-    matches("fio#unset variables", [str(note) for note in result.notes if note.level == "warning"])
-
-
-def test_notes_name_their_place() -> None:
-    result = null("--thread=0")
-    text = "command line, argument 4: thread=0 has no effect: every job runs as a thread"
-    assert text in [str(note) for note in result.notes]
-
-
-def test_fresh_seeds_come_from_the_machine() -> None:
-    plan = null("--rw=randread", "--randrepeat=0", "--numjobs=2").plan
-    assert [worker.seed for worker in plan.groups[0].workers] == [7, 7]
 
 
 def test_repeatable_seeds_differ_between_jobs_and_sections() -> None:
@@ -175,12 +130,6 @@ def test_repeatable_seeds_differ_between_jobs_and_sections() -> None:
 def test_every_option_is_named_once() -> None:
     names = [name for option in OPTIONS for name in (option.name, *option.aliases)]
     assert len(names) == len(set(names))
-
-
-def test_a_mounted_device_is_not_written_to_whatever_the_job_allows() -> None:
-    writes = fio("--name=a", "--size=1m", "--rw=write", "--filename=/dev/sdx", "--allow_mounted_write=1")
-    assert any("/dev/sdx" in obstacle.text and "mounted" in obstacle.text for obstacle in writes.obstacles)
-    assert "no_effect" in codes(null("--allow_mounted_write=1"))
 
 
 def test_what_cannot_be_written_after_a_run_is_said_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,31 +145,6 @@ def test_engines_of_other_systems_run_as_the_nearest_with_a_note(engine: str, ki
     made = fio("--name=a", "--size=1m", f"--ioengine={engine}", "--iodepth=2")
     assert {worker.engine.kind for group in made.plan.groups for worker in group.workers} == {kind}
     assert f"ioengine={engine} runs as {runs}" in [note.text for note in made.notes]
-
-
-def test_headers_of_verified_blocks_divide_their_alignment() -> None:
-    made = fio("--name=a", "--size=1m", "--rw=randwrite", "--bsrange=8k-16k", "--blockalign=4k", "--verify=crc32c")
-    (worker,) = made.plan.groups[0].workers
-    assert worker.verify
-    assert worker.verify.interval_bytes == 4096
-
-
-def test_jobs_take_the_addresses_of_a_server_in_turn() -> None:
-    def hosts(url: str, jobs: int) -> tuple[list[str], list[str]]:
-        made = fio("--name=a", "--size=1m", "--ioengine=nfs", f"--nfs_url={url}", f"--numjobs={jobs}")
-        engines = [worker.engine for worker in made.plan.groups[0].workers]
-        notes = [note.text for note in made.notes if note.code == "addresses_in_turn"]
-        return [engine.mount.host for engine in engines if isinstance(engine, NfsEngine)], notes
-
-    found, notes = hosts("nfs://10.0.0.[1-2,9]:2049/vol?vers=4.1", 4)
-    assert found == ["10.0.0.1", "10.0.0.2", "10.0.0.9", "10.0.0.1"]
-    assert notes == ["jobs use 3 addresses of the server in turn, 10.0.0.1 first"]
-    matches("fio#jobs take addresses", hosts("nfs://10.0.0.[1-8]/vol", 1))
-    assert hosts("nfs://[fe80::1]/vol", 2) == (["fe80::1", "fe80::1"], [])
-    assert (
-        "has 0 addresses; 1 to 64 are possible"
-        in errors("--name=a", "--size=1m", "--ioengine=nfs", "--nfs_url=nfs://10.0.0.[8-1]/vol")[0]
-    )
 
 
 def test_a_section_that_only_lays_out_files_is_no_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

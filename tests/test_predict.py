@@ -12,13 +12,14 @@ import pytest
 
 from bench import predict as drawn_jobs
 from bench.limits.simulated import simulated
+from goldens import cases, has
 from iocurve.advice import twin
 from iocurve.cli import main
 from iocurve.engine import plan
 from iocurve.foundation.errors import DialectError
 from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.model.fit import ClosedPoint, Fit, explaining, fitted
-from iocurve.model.forward import IN_FLIGHT, REQUESTED, ModelledTarget, Prediction, forward
+from iocurve.model.forward import ModelledTarget, Prediction, forward
 from iocurve.result import host
 from iocurve.result.caps import Burst, caps
 from iocurve.result.document import Point, Result, TargetFacts
@@ -50,29 +51,14 @@ def latencies(found: Prediction) -> dict[str, Any]:
     return {one.kind: near(one.latency_ns) for one in found.kinds}
 
 
-def test_depth_divided_by_latency() -> None:
-    found = forward(load(count=2), service())
-    assert (found.iops, found.latency_ns, found.binds) == (near(16_000), MILLISECOND_NS, IN_FLIGHT)
-    assert (found.in_flight, found.knee, found.seconds, found.ends_by) == (16, 16, 10, "time")
-
-
-def test_a_limit_makes_a_queue() -> None:
-    found = forward(load(count=2, depth=32), service(iops=4000))
-    assert (found.iops, found.binds, found.knee) == (near(4000), "volume's IOPS", near(4))
-    assert found.latency_ns == near(64 / 4000 * SECOND_NS)
-
-
-def test_limits_within_a_tenth_are_named_as_well() -> None:
-    found = forward(load(depth=32), service(iops=2200, throughput_bytes_per_s=8 * MIB))
-    assert (found.iops, found.binds, found.near) == (near(2048), "volume's throughput", ("volume's IOPS",))
-    assert forward(load(depth=32), service(iops=2300, throughput_bytes_per_s=8 * MIB)).near == ()
-    # One in flight too few: both the depth and the volume bind.
-    assert forward(load(depth=4), service(iops=4000)).near == ("volume's IOPS",)
-
-
-def test_bytes_bind_before_operations() -> None:
-    found = forward(load(depth=32), service(iops=4000, throughput_bytes_per_s=8 * MIB))
-    assert (found.iops, found.binds) == (near(2048), "volume's throughput")
+@cases("model/forward")
+def test_a_load_and_limits_make_a_rate(said: dict[str, Any], limits: dict[str, Any], expected: dict[str, Any]) -> None:
+    changes = dict(said)
+    if count := changes.pop("rate", None):
+        changes["rate"] = plan.Rate(unit="operations", count=count, per_ns=SECOND_NS)
+    if operations := changes.pop("operations_max", None):
+        changes["end"] = TEN_SECONDS.replace(operations=operations)
+    has(forward(load(**changes), service(**limits)), expected)
 
 
 def test_in_a_mix_the_kind_whose_limit_divided_by_its_share_is_least_binds_for_both() -> None:
@@ -82,26 +68,6 @@ def test_in_a_mix_the_kind_whose_limit_divided_by_its_share_is_least_binds_for_b
     # Reads wait for no limit; 32 in flight are 1,400 × 1 ms of reads, and the writes.
     expected = {"read": MILLISECOND_NS, "write": (32 - 1.4) / 600 * SECOND_NS}
     assert latencies(found) == {kind: near(value) for kind, value in expected.items()}
-
-
-def test_connections_belong_to_each_worker() -> None:
-    limited = service(connection__iops=500)
-    assert forward(load(count=4, nconnect=2), limited).iops == near(4000)
-    found = forward(load(count=1, nconnect=2), limited)
-    assert (found.iops, found.binds) == (near(1000), "2 × connection's IOPS")
-
-
-def test_requests_that_a_connection_has_in_flight() -> None:
-    found = forward(load(depth=32), service(connection__requests_in_flight=4))
-    assert (found.iops, found.latency_ns) == (near(4000), near(8 * MILLISECOND_NS))
-
-
-def test_an_open_load_below_and_above_a_limit() -> None:
-    rate = plan.Rate(unit="operations", count=500, per_ns=SECOND_NS)
-    below = forward(load(rate=rate), service(iops=1000))
-    assert (below.iops, below.latency_ns, below.binds) == (near(500), MILLISECOND_NS, REQUESTED)
-    above = forward(load(rate=rate), service(iops=400))
-    assert (above.iops, above.requested_iops, above.binds) == (near(400), 500, "volume's IOPS")
 
 
 def test_credits_end_a_burst() -> None:
@@ -128,18 +94,6 @@ def test_a_load_ends_by_its_size_and_the_rest_has_the_limit_alone() -> None:
     found = forward(small.replace(workers=small.workers + large.workers), service(iops=1024))
     # 512 each until the small one has its 1,024 operations after 2 s; then 1,024 left, in 1 s.
     assert (found.seconds, found.ends_by, found.iops) == (near(3), "size", near(1024))
-
-
-def test_a_ramp_is_not_counted_and_moves_data() -> None:
-    end = plan.End(runtime_ns=10 * SECOND_NS, bytes=None, operations=9000)
-    found = forward(load(depth=32, ramp_ns=2 * SECOND_NS, end=end), service(iops=1000))
-    assert (found.seconds, found.iops, found.ends_by) == (near(9), near(1000), "operations")
-
-
-def test_without_a_latency_rates_are_upper_bounds() -> None:
-    found = forward(load(), service(latency_ms=0, iops=1000))
-    assert (found.iops, found.is_upper_bound, found.knee) == (near(1000), True, None)
-    assert forward(load(), service(latency_ms=0)).iops == float("inf")
 
 
 def test_predict_prints_figures_and_traps(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,12 +6,13 @@ import errno
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from data import synthetic
 from data.synthetic import interval, kind, outcome, plan, result, worker_outcome, worker_plan
-from goldens import cases, matches, present
+from goldens import cases, has, matches, present
 from iocurve import _native
 from iocurve.engine.outcome import CpuTime, Live, Outcome, WorkerOutcome
 from iocurve.engine.plan import FileOpen, Plan, Rate, SyncEngine
@@ -36,104 +37,32 @@ def two(first: WorkerOutcome, second: WorkerOutcome) -> Point:
 # ---- sums over workers
 
 
-def test_workers_of_one_window_add_up() -> None:
-    window = (SECOND_NS, 3 * SECOND_NS)
-    summary = two(
-        worker_outcome({"read": kind({100_000: 3000}, BLOCK)}, window_ns=window),
-        worker_outcome({"read": kind({300_000: 1000}, BLOCK)}, number=1, window_ns=window),
-    ).summary()
-    assert (summary.operations, summary.bytes, summary.iops) == (4000, 4000 * BLOCK, 2000.0)
-    assert summary.mib_per_s == 2000 * BLOCK / 2**20
-    assert (summary.window_ns, summary.skew_ns) == (2 * SECOND_NS, 0)
-    assert summary.service.mean_ns == 150_000.0
-    assert summary.concurrency_achieved == pytest.approx(0.3, rel=1e-12)
+def in_window(number: int, said: dict[str, Any]) -> WorkerOutcome:
+    """A worker with operations by kind and latency; intervals are start, end and reads, and ramp before its window."""
+    start, end = (round(second * SECOND_NS) for second in said["window_s"])
+    intervals = [
+        interval(at, first * SECOND_NS, last * SECOND_NS, {"read": count}, BLOCK).replace(
+            ramp=last * SECOND_NS <= start
+        )
+        for at, (first, last, count) in enumerate(said.get("intervals", []))
+    ]
+    kinds = {
+        name: kind({int(latency): count for latency, count in values.items()}, BLOCK)
+        for name, values in said["operations"].items()
+    }
+    ended = {name: said[name] for name in ("state", "error") if name in said}
+    return worker_outcome(kinds, number=number, window_ns=(start, end), intervals=intervals, **ended)
 
 
-def test_no_more_is_in_flight_than_was_asked_for() -> None:
-    """Operations that began before the window count with their whole latency."""
-    window = (SECOND_NS, 3 * SECOND_NS)
-    summary = two(
-        worker_outcome({"read": kind({700_000: 3000}, BLOCK)}, window_ns=window),
-        worker_outcome({"read": kind({700_000: 3000}, BLOCK)}, number=1, window_ns=window),
-    ).summary()
-    assert summary.iops * summary.service.mean_ns / SECOND_NS == pytest.approx(2.1)
-    assert summary.concurrency_achieved == summary.depth_requested == 2
-
-
-def test_rates_are_over_the_time_in_which_any_worker_ran() -> None:
-    """The second worker runs twice as long, and twice as fast once it is alone; the overlap has a rate apart."""
-    course = [(0, 1, 1000), (1, 2, 1000), (2, 3, 2000), (3, 4, 2000)]
-    intervals = [interval(a, a * SECOND_NS, b * SECOND_NS, {"read": count}, BLOCK) for a, b, count in course]
-    summary = two(
-        worker_outcome({"read": kind({100_000: 500}, BLOCK)}, window_ns=(0, 2 * SECOND_NS)),
-        worker_outcome(
-            {"read": kind({100_000: 6000}, BLOCK)}, number=1, window_ns=(0, 4 * SECOND_NS), intervals=intervals
-        ),
-    ).summary()
-    assert (summary.operations, summary.iops, summary.bytes_per_s) == (6500, 1625.0, 1625.0 * BLOCK)
-    assert (summary.overlap_iops, summary.overlap_bytes_per_s) == (250.0 + 1000.0, 1250.0 * BLOCK)
-    assert (summary.window_ns, summary.overlap_ns, summary.skew_ns) == (4 * SECOND_NS, 2 * SECOND_NS, 2 * SECOND_NS)
-    assert summary.depth_requested == (2 + 4) / 4
-
-
-def test_an_interval_partly_inside_the_window_counts_in_proportion() -> None:
-    intervals = [interval(k, k * SECOND_NS, (k + 1) * SECOND_NS, {"read": 1000}, BLOCK) for k in range(2)]
-    summary = two(
-        worker_outcome({"read": kind({100_000: 300}, BLOCK)}, window_ns=(0, 3 * SECOND_NS // 2)),
-        worker_outcome(
-            {"read": kind({100_000: 2000}, BLOCK)}, number=1, window_ns=(0, 2 * SECOND_NS), intervals=intervals
-        ),
-    ).summary()
-    assert summary.overlap_iops == 300 / 1.5 + 1500 / 1.5
-
-
-def test_the_ramp_never_counts() -> None:
-    ramp = interval(0, 0, SECOND_NS, {"read": 9999}, BLOCK).replace(ramp=True)
-    measured = [interval(k, k * SECOND_NS, (k + 1) * SECOND_NS, {"read": 100}, BLOCK) for k in (1, 2)]
-    summary = two(
-        worker_outcome({"read": kind({100_000: 50}, BLOCK)}, window_ns=(SECOND_NS, 2 * SECOND_NS)),
-        worker_outcome(
-            {"read": kind({100_000: 200}, BLOCK)},
-            number=1,
-            window_ns=(SECOND_NS, 3 * SECOND_NS),
-            intervals=[ramp, *measured],
-        ),
-    ).summary()
-    assert (summary.overlap_iops, summary.iops) == (150.0, 125.0)
-
-
-def test_workers_that_never_ran_together_are_counted_over_the_time_of_both() -> None:
-    summary = two(
-        worker_outcome({"read": kind({100_000: 100}, BLOCK)}, window_ns=(0, SECOND_NS)),
-        worker_outcome({"read": kind({100_000: 200}, BLOCK)}, number=1, window_ns=(2 * SECOND_NS, 3 * SECOND_NS)),
-    ).summary()
-    assert (summary.window_ns, summary.skew_ns, summary.iops) == (2 * SECOND_NS, 2 * SECOND_NS, 150.0)
-    assert (summary.overlap_ns, summary.overlap_iops) == (0, 0.0)
-
-
-def test_a_worker_that_failed_before_its_window_does_not_dilute_the_others() -> None:
-    summary = two(
-        worker_outcome({"read": kind({100_000: 100}, BLOCK)}, window_ns=(5 * SECOND_NS, 6 * SECOND_NS)),
-        worker_outcome(
-            {"read": kind({}, BLOCK)}, number=1, window_ns=(0, 0), state="failed", error="connection refused"
-        ),
-    ).summary()
-    assert (summary.iops, summary.window_ns) == (100.0, SECOND_NS)
-    assert (summary.state, summary.errors_text) == ("failed", ("connection refused",))
+@cases("result/sums")
+def test_workers_are_added_up(workers: list[dict[str, Any]], expected: dict[str, Any]) -> None:
+    has(two(*(in_window(number, said) for number, said in enumerate(workers))).summary(), expected)
 
 
 def test_nothing_measured_is_zero_and_not_an_error() -> None:
     summary = point(plan([worker_plan()]), worker_outcome({"read": kind({}, BLOCK)}, window_ns=(0, 0))).summary()
     assert (summary.iops, summary.concurrency_achieved, summary.cpu_us_per_operation) == (0.0, 0.0, None)
     assert summary.service.percentile(99) == 0
-
-
-def test_the_rate_of_a_kind_is_over_the_time_of_the_workers_that_do_it() -> None:
-    summary = two(
-        worker_outcome({"read": kind({100_000: 100}, BLOCK)}, window_ns=(0, SECOND_NS)),
-        worker_outcome({"write": kind({100_000: 300}, BLOCK)}, number=1, window_ns=(0, 3 * SECOND_NS)),
-    ).summary()
-    assert (summary.kinds["read"].iops, summary.kinds["write"].iops, summary.iops) == (100.0, 100.0, 400 / 3)
 
 
 def test_groups_run_one_after_another() -> None:

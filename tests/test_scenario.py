@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from goldens import data, matches
+from goldens import Golden, cases, data, matches
 from iocurve.analysis.answers import FAMILIES, FEWEST_CLIENTS
 from iocurve.foundation.errors import DialectError, IocurveError, PlanError, TargetError
 from iocurve.foundation.units import SECOND_NS
@@ -134,41 +134,22 @@ def test_the_depth_of_an_axis_is_shared_by_all_workers(tmp_path: Path) -> None:
     assert [section.pace.depth for section in deep.job.sections] == [2] * 4
 
 
-def test_a_depth_that_workers_cannot_share_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match="again: a depth of 6 cannot be shared by 4 workers"):
-        cases_of(tiny(tmp_path, TINY.replace("[4, 8]", "[6]")))
-
-
-def test_more_workers_than_can_run_are_refused_before_any_is_made(tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match="mix: 8,000,000 workers are too many; 4096 can run at once"):
-        cases_of(tiny(tmp_path, TINY.replace("numjobs = 2", "numjobs = 4_000_000")))
+@cases("measure/scenario_errors")
+def test_errors_of_a_scenario_come_at_once_with_their_lines(
+    tmp_path: Path, replaced: dict[str, str], golden: Golden
+) -> None:
+    text = f"{TINY}THE END"
+    for before, after in replaced.items():
+        assert before in text
+        text = text.replace(before, after)
+    with pytest.raises((DialectError, PlanError)) as refused:
+        cases_of(tiny(tmp_path, text.removesuffix("THE END")))
+    golden.check([str(error).rpartition("tiny.toml:")[2] for error in refused.value.errors])
 
 
 def test_only_cached_families_repeat_offsets(tmp_path: Path) -> None:
     repeatable = {case.family.name: {s.data.repeatable for s in case.job.sections} for case in cases_of(tiny(tmp_path))}
     assert repeatable == {"mix": {False}, "again": {True}}
-
-
-def test_all_errors_of_a_scenario_are_reported_at_once_with_their_lines(tmp_path: Path) -> None:
-    text = TINY.replace('cache = "cached"', 'cache = "warm"').replace("iodepth = 2", "iodept = 2")
-    with pytest.raises(DialectError) as refused:
-        tiny(tmp_path, text)
-    assert [str(error).split("tiny.toml:")[1] for error in refused.value.errors] == [
-        "22:1: unknown key 'iodept' (Did you mean iodepth?)",
-        "34:1: cache: 'warm' is not one of cached, uncached, warmed, untouched",
-    ]
-
-
-def test_an_error_in_turns_has_the_line_of_turns_and_an_unknown_key_is_told_once(tmp_path: Path) -> None:
-    text = TINY.replace(
-        "parameters = { iodepth = [4, 8] }", "parameters = { iodepth = [4, 8] }\nturns = { iodepth = [0] }"
-    )
-    with pytest.raises(DialectError) as refused:
-        tiny(tmp_path, text + '[[series]]\nname = "more"\n[[series.job]]\nonn = "volume"\n')
-    assert [str(error).split("tiny.toml:")[1] for error in refused.value.errors] == [
-        "36:1: iodepth: 0 is less than 1",
-        "43:1: unknown key 'onn' (Did you mean on?)",
-    ]
 
 
 def test_a_scale_cuts_data_and_times_but_no_point_below_a_second() -> None:
@@ -325,17 +306,6 @@ def test_a_data_set_that_does_not_fit_is_refused_before_any_file_is_created(tmp_
     ):
         carried_out(asked)
     assert list((tmp_path / "data").iterdir()) == []
-
-
-def test_what_would_leave_no_points_is_an_error(tmp_path: Path) -> None:
-    text = TINY.replace("iodepth = [4, 8]", "iodepth = []").replace('name = "again"', 'name = "mix"')
-    with pytest.raises(DialectError) as refused:
-        tiny(tmp_path, text.replace('standard = "volume:unlimited"\n', ""))
-    assert [str(error).split("tiny.toml:")[1] for error in refused.value.errors] == [
-        "6:1: standard is missing",
-        "31:1: there is a series 'mix' already",
-        "34:1: iodepth: name at least one value",
-    ]
 
 
 LEAVES = st.one_of(

@@ -69,24 +69,8 @@ def test_a_tree_has_the_directories_and_files_of_vdbench(
 
 def test_the_defaults_are_those_of_vdbench(tmp_path: Path) -> None:
     workload = found(tmp_path, f"{FSD}fwd=fwd1,fsd=fsd1\n{RD}").workloads["fwd1"]
-    assert (workload.operation, workload.threads, workload.hosts) == ("read", 1, ("localhost",))
     assert (workload.io, workload.select) == (FileIo("sequential"), FileSelect("sequential"))
     assert workload.transfers == Shares(((4096, Decimal(100)),))
-
-
-def test_counted_fsds_have_numbered_anchors(tmp_path: Path) -> None:
-    text = f"fsd=f,anchor=/d/a,count=(3,2)\nfwd=fwd1,fsd=f*\n{RD}"
-    assert {name: made.anchor for name, made in found(tmp_path, text).trees.items()} == {"f3": "/d/a3", "f4": "/d/a4"}
-
-
-def test_a_run_overrides_trees_and_operations(tmp_path: Path) -> None:
-    rd = "rd=rd1,fwd=fwd1,fwdrate=9,el=10,in=1,forop=(write,getattr),forsizes=(4k,1m),fortotal=(50%),forth=(2)\n"
-    made = prepared(tmp_path, f"{FSD.strip()},totalsize=1g\n{FWD}{rd}".replace("files=100", "files=1000"))
-    assert made.file_systems
-    matches("vdbench#run overrides trees", [run.loops_text for run in made.runs])
-    (last,) = made.file_systems.of_run(made.runs[-1])
-    assert (last.operation, last.threads, last.trees[0].bytes) == ("getattr", 2, 9000 << 20)
-    assert last.trees[0].total_bytes == 512 << 20
 
 
 def test_a_percentage_of_reads_replaces_the_operation(tmp_path: Path) -> None:
@@ -100,30 +84,6 @@ def test_a_percentage_of_reads_replaces_the_operation(tmp_path: Path) -> None:
         "40": f"  opens a file, reads (40 %) or writes {rest}",
         "100": f"  opens a file, reads {rest}",
     }
-
-
-def test_a_mix_of_sequential_reads_and_writes_is_noted(tmp_path: Path) -> None:
-    made = prepared(tmp_path, f"{FSD}{FWD.strip()},rdpct=50\n{RD}")
-    assert [note.text for note in made.notes] == ["fwd=fwd1: vdbench 5.04.06 refuses rdpct= with fileio=sequential"]
-
-
-def test_the_first_of_several_numbers_is_noted(tmp_path: Path) -> None:
-    made = prepared(tmp_path, f"fsd=fsd1,anchor=/d/a,files=(1-64,d)\n{FWD}{RD}")
-    assert [note.text for note in made.notes] == ["fsd=fsd1: files= has several numbers: vdbench uses the first, 1"]
-
-
-def test_several_operations_run_together_unless_they_are_a_loop(tmp_path: Path) -> None:
-    made = prepared(tmp_path, f"{FSD}{FWD}{RD.strip()},operations=(read,getattr)\n")
-    assert made.file_systems
-    assert [workload.operation for workload in made.file_systems.of_run(made.runs[0])] == ["read", "getattr"]
-    assert len(made.runs) == 1
-
-
-def test_a_run_may_name_fsds_only(tmp_path: Path) -> None:
-    made = prepared(tmp_path, f"{FSD}rd=rd1,fsd=fsd1,operations=mkdir,fwdrate=max,el=10,in=1\n")
-    assert made.file_systems
-    (workload,) = made.file_systems.of_run(made.runs[0])
-    assert (workload.operation, [one.name for one in workload.trees]) == ("mkdir", ["fsd1"])
 
 
 def test_workloads_are_explained_in_words(tmp_path: Path) -> None:

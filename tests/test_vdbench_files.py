@@ -10,15 +10,13 @@ import msgspec
 import pytest
 
 from fio_machine import HeldMachine
-from goldens import Golden, cases, matches
+from goldens import Golden, cases, document, matches, picked, present
 from iocurve.dialects.vdbench.command import read_command
 from iocurve.dialects.vdbench.parameter_file import ParameterFile, check
 from iocurve.dialects.vdbench.read.keywords import TABLE
 from iocurve.dialects.vdbench.region import hotband
 from iocurve.dialects.vdbench.runs import curve_target
-from iocurve.engine.plan import BlockSplit
 from iocurve.foundation.errors import DialectError
-from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import Section, ZonesSaid
 from iocurve.job.resolve import PathKind
 
@@ -38,18 +36,29 @@ def sections(directory: Path, text: str, *arguments: str, number: int = 0) -> tu
     return prepared.resolve(prepared.runs[number]).built.job.sections
 
 
-def field(section: Section, path: str) -> Any:
-    """A field of a section; None below a part that is not there."""
-    found: Any = section
-    for name in path.split("."):
-        found = getattr(found, name, None)
-    return found
+def view(made: ParameterFile, part: str) -> Any:
+    """What a file becomes: its runs, what is said before them, or the plan of the first one."""
+    match part:
+        case "notes" | "obstacles":
+            return dict(zip(("notes", "obstacles"), check(made), strict=True))[part]
+        case "plan":
+            return made.resolve(made.runs[0]).resolution.plan
+        case "sections":
+            return made.resolve(made.runs[0]).built.job.sections
+        case "placements":
+            return made.resolve(made.runs[0]).built.placements
+        case "workloads":
+            return present(made.file_systems).of_run(made.runs[-1])
+        case "file_notes":
+            return made.notes
+    return getattr(made, part)
 
 
-@cases("vdbench/sections")
-def test_what_a_file_means(tmp_path: Path, text: str, arguments: list[str], fields: list[str], golden: Golden) -> None:
-    found = sections(tmp_path, text, *arguments)
-    golden.check([[field(section, path) for path in fields] for section in found])
+@cases("vdbench/files")
+def test_what_a_file_means(tmp_path: Path, text: str, arguments: list[str], paths: list[str], golden: Golden) -> None:
+    made = read(tmp_path, text, *arguments)
+    parts = [path.partition(".") for path in paths]
+    golden.check([document(picked(view(made, part), rest)) for part, _, rest in parts])
 
 
 def refused(directory: Path, text: str, *arguments: str) -> list[str]:
@@ -61,11 +70,6 @@ def refused(directory: Path, text: str, *arguments: str) -> list[str]:
 
 
 # -- lines -------------------------------------------------------------------------------------------------------------
-
-
-def test_comments_blanks_and_eof_end_what_counts(tmp_path: Path) -> None:
-    text = f"* a\n/ b\n# c\n{SDS}{WD}rd=rd1,wd=wd1,iorate=max,el=10 elapsed=20\neof and\nnonsense\n"
-    assert read(tmp_path, text).runs[0].timing.elapsed_ns == 10 * SECOND_NS
 
 
 def test_an_include_is_looked_for_beside_the_file_that_names_it(tmp_path: Path) -> None:
@@ -94,41 +98,12 @@ def test_names_are_ranges_wildcards_and_themselves(tmp_path: Path) -> None:
         assert len(sections(tmp_path, f"{sds}wd=wd1,sd={names},xf=4k\n{RD}")) == count
 
 
-def test_block_0_of_a_device_is_never_touched(tmp_path: Path) -> None:
-    text = f"sd=sd1,lun=/dev/sdx\nwd=wd1,sd=sd1,xf=(4k,50,64k,50)\n{RD}"
-    prepared = read(tmp_path, text)
-    file = prepared.resolve(prepared.runs[0]).resolution.plan.groups[0].workers[0].files[0]
-    assert (file.offset_bytes, file.offset_bytes + file.bytes, file.layout) == (65536, 1 << 30, "existing")
-
-
-def test_no_file_is_made_under_dev(tmp_path: Path) -> None:
-    _, obstacles = check(read(tmp_path, f"sd=sd1,lun=/dev/none,size=1g\n{WD}{RD}"))
-    assert any("there is no device /dev/none" in obstacle.text for obstacle in obstacles)
-
-
-def test_directories_are_not_made(tmp_path: Path) -> None:
-    _, obstacles = check(read(tmp_path, f"sd=sd1,lun=/nowhere/a,size=1g\n{WD}{RD}"))
-    assert [obstacle.text for obstacle in obstacles] == ["directory /nowhere does not exist"]
-
-
 def test_hosts_and_luns_are_mapped(tmp_path: Path) -> None:
     text = f"hd=h1,system=s1\nhd=h2,system=s2\nsd=sd1,lun=/mnt/a\nsd=sd2,lun=/dev/rdsk/c0t0,host=h2\n{WD}{RD}"
     arguments = ("--map-host", "s*=localhost", "--map-lun=/mnt=/d", "--map-lun", "h2:/dev/rdsk/*=/d/{sd}-{host}")
     matches("vdbench#hosts luns mapped", [section.files.paths for section in sections(tmp_path, text, *arguments)])
     (error,) = refused(tmp_path, text, "--map-lun", "/x=/y")
     assert error.endswith("--map-lun /x=… matches nothing in the parameter files")
-
-
-@pytest.mark.parametrize(("format_", "is_noted"), [("no", False), ("(no,complete)", True), ("yes", True)])
-def test_format_is_for_file_systems(tmp_path: Path, format_: str, *, is_noted: bool) -> None:
-    notes, _ = check(read(tmp_path, f"{SDS}{WD}{RD.strip()},format={format_}\n"))
-    text = "format= has no effect: it applies to file systems; missing files of SDs are created"
-    assert (text in [note.text for note in notes]) == is_noted
-
-
-def test_durations_that_are_no_whole_intervals_are_noted(tmp_path: Path) -> None:
-    prepared = read(tmp_path, f"{SDS}{WD}rd=rd1,wd=wd1,io=max,el=10,in=3,warmup=4\nrd=rd2,wd=wd1,io=max,el=9,in=3\n")
-    matches("vdbench#durations no", [note.text for note in prepared.notes if note.code == "partial_interval"])
 
 
 # -- runs --------------------------------------------------------------------------------------------------------------
@@ -138,25 +113,9 @@ def loops(directory: Path, rd: str) -> list[str]:
     return [run.loops_text for run in read(directory, f"{SDS}{WD}rd=rd1,wd=wd1,el=10,in=1,{rd}\n").runs]
 
 
-def test_loops_run_in_the_order_in_which_they_are_written(tmp_path: Path) -> None:
-    matches(
-        "vdbench_files/loops_run_in_the_order_in_which_they",
-        loops(tmp_path, "iorate=max,forthreads=(1,2),forxf=(4k,8k)"),
-    )
-    assert loops(tmp_path, "xf=(4k-8k,4k),th=(1,2),io=max")[:2] == ["xfersize=4k threads=1", "xfersize=4k threads=2"]
-
-
 @cases("vdbench/series")
 def test_series_of_numbers(tmp_path: Path, series: str, values: list[int]) -> None:
     assert loops(tmp_path, f"io=max,th={series}") == [f"threads={value}" for value in values]
-
-
-def test_a_curve_is_a_maximum_and_its_percentages(tmp_path: Path) -> None:
-    runs = read(tmp_path, f"{SDS}{WD}rd=rd1,wd=wd1,io=curve,el=10,in=1\n").runs
-    names = ["rd1", "rd1_(10%)", "rd1_(50%)", "rd1_(70%)", "rd1_(80%)", "rd1_(90%)", "rd1_(100%)"]
-    assert [run.name for run in runs] == names
-    runs = read(tmp_path, f"{SDS}{WD}rd=rd1,wd=wd1,io=curve,curve=(10-120,50),el=10,in=1\n").runs
-    assert [run.curve_percent for run in runs] == [None, 10, 60, 110]
 
 
 @cases("vdbench/targets_of_a_curve_are_rounded")
@@ -168,51 +127,6 @@ def test_a_curve_keeps_the_skew_that_was_seen_at_the_maximum(tmp_path: Path) -> 
     prepared = read(tmp_path, f"{SDS}{WD}rd=rd1,wd=wd1,io=curve,el=10,in=1\n")
     resolved = prepared.resolve(prepared.runs[1], [0.75, 0.25], 400)
     assert [section.pace.rate_total_operations for section in resolved.built.job.sections] == [300, 100]
-
-
-def test_several_rates_are_several_runs(tmp_path: Path) -> None:
-    assert loops(tmp_path, "io=(100-300,100)") == ["iorate=100", "iorate=200", "iorate=300"]
-
-
-def test_a_variable_rate_is_one_run_in_groups_that_repeat(tmp_path: Path) -> None:
-    text = f"{SDS}wd=wd1,sd=sd1\nrd=rd1,wd=wd1,io=(100,4,1000,3),dist=(d,variable),el=10,in=1\n"
-    prepared = read(tmp_path, text)
-    assert len(prepared.runs) == 1
-    groups = prepared.resolve(prepared.runs[0]).resolution.plan.groups
-    ends = [(worker.ramp_ns, worker.end.runtime_ns, worker.rate) for group in groups for worker in group.workers]
-    seconds = [(ramp // SECOND_NS, (runtime or 0) // SECOND_NS, rate and rate.count) for ramp, runtime, rate in ends]
-    assert seconds == [(1, 3, 100), (0, 3, 1000), (0, 3, 100)]
-
-
-@cases("vdbench/warm_up")
-def test_the_first_interval_or_the_warm_up_does_not_count(
-    tmp_path: Path, said: str, ramp_s: int, runtime_s: int, interval_s: int
-) -> None:
-    prepared = read(tmp_path, f"{SDS}{WD}rd=rd1,wd=wd1,io=max,{said}\n")
-    plan = prepared.resolve(prepared.runs[0]).resolution.plan
-    worker = plan.groups[0].workers[0]
-    times = worker.ramp_ns, worker.end.runtime_ns, plan.interval_ns
-    assert times == (ramp_s * SECOND_NS, runtime_s * SECOND_NS, interval_s * SECOND_NS)
-
-
-def test_the_command_line_overrides_times(tmp_path: Path) -> None:
-    timing = read(tmp_path, f"{SDS}{WD}{RD}", "-e", "2m", "-i", "2", "-w10").runs[0].timing
-    assert (timing.elapsed_ns, timing.interval_ns, timing.warmup_ns) == (120 * SECOND_NS, 2 * SECOND_NS, 10 * SECOND_NS)
-
-
-def test_sds_of_a_run_take_the_place_of_those_of_the_workload(tmp_path: Path) -> None:
-    rd = "rd=rd1,sd=%s,io=max,el=10,in=1,rdpct=0,xf=8k\n"
-    assert [run.storage for run in read(tmp_path, SDS + rd % "single").runs] == [("sd1",), ("sd2",)]
-    assert [run.storage for run in read(tmp_path, SDS + rd % "range").runs] == [("sd1",), ("sd1", "sd2")]
-    assert [len(run.storage or ()) for run in read(tmp_path, SDS + rd % "setsof2").runs] == [2]
-
-
-def test_defaults_hold_for_what_follows(tmp_path: Path) -> None:
-    text = (
-        "sd=sd0,lun=/d/0,size=1g\nsd=default,threads=3,size=2g\nsd=sd1,lun=/d/a\n"
-        f"{WD}rd=default,io=max,el=10,in=1\nrd=rd1,wd=wd1\n"
-    )
-    assert [section.pace.depth for section in sections(tmp_path, text)] == [8, 3]
 
 
 @pytest.mark.slow
@@ -236,13 +150,6 @@ def test_five_thousand_definitions_are_looked_at_by_their_differences(tmp_path: 
 # -- workloads ---------------------------------------------------------------------------------------------------------
 
 
-@cases("vdbench/seekpct")
-def test_seekpct(tmp_path: Path, said: str, random: bool, percent: int, at_end: str) -> None:
-    (section,) = sections(tmp_path, f"{SDS}wd=wd1,sd=sd1,xf=4k{',' if said else ''}{said}\n{RD}")
-    assert section.load.random_percent is not None
-    assert (section.load.random, section.load.random_percent.read, section.load.at_end) == (random, percent, at_end)
-
-
 def test_files_that_will_be_overwritten_are_listed_together_and_a_device_by_its_name(tmp_path: Path) -> None:
     files: dict[str, tuple[PathKind, int]] = {f"/d/f{number}": ("file", 1 << 20) for number in range(1, 5)}
     machine = HeldMachine(paths={**files, "/dev/sdx": ("block", 1 << 30)}, directories=frozenset({"/d"}))
@@ -250,42 +157,6 @@ def test_files_that_will_be_overwritten_are_listed_together_and_a_device_by_its_
     (tmp_path / "p").write_text(f"{sds}wd=wd1,sd=*,rdpct=0,xf=4k\n{RD}")
     notes, _ = check(read_command(["-f", str(tmp_path / "p")], cwd=Path("/d"), machine=machine))
     matches("vdbench#files will be", [note.text for note in notes if note.code == "overwrites"])
-
-
-def test_a_file_that_may_not_be_made_is_reported_in_vdbenchs_words(tmp_path: Path) -> None:
-    _, obstacles = check(read(tmp_path, f"formatsds=no\nsd=sd1,lun=/d/a,size=1g\n{WD}{RD}"))
-    assert [obstacle.text for obstacle in obstacles] == ["/d/a does not exist, and formatsds=no forbids creating it"]
-
-
-@cases("vdbench/what_does_not_count_is_noted")
-def test_what_does_not_count_is_noted(tmp_path: Path, warmup: str, note: str) -> None:
-    notes, _ = check(read(tmp_path, f"{SDS}{WD}rd=rd1,wd=wd1,io=max,el=10,in=1{warmup}\n"))
-    assert [one.text for one in notes if one.code in ("ramp_added", "first_interval")] == [note]
-
-
-def test_concatenated_sds_may_have_different_sizes(tmp_path: Path) -> None:
-    sds = "sd=sd1,lun=/d/a,size=3g\nsd=sd2,lun=/d/b,size=1g\n"
-    prepared = read(tmp_path, f"concat=yes\n{sds}wd=wd1,sd=*\nwd=wd2,sd=*,seekpct=0\nrd=rd1,wd=*,io=max,el=10,in=1\n")
-    workers = prepared.resolve(prepared.runs[0]).resolution.plan.groups[0].workers
-    matches(
-        "vdbench#concatenated sds",
-        [(worker.file_select, [file.bytes >> 30 for file in worker.files]) for worker in workers],
-    )
-
-
-@cases("vdbench/openflags")
-def test_openflags(tmp_path: Path, flags: str, direct: bool, durability: str, flushed: bool) -> None:
-    (section,) = sections(tmp_path, f"sd=sd1,lun=/d/a,size=1g,openflags={flags}\n{WD}{RD}")
-    assert (section.target.direct, section.target.durability, section.pace.sync_at_end) == (direct, durability, flushed)
-
-
-def test_what_differs_from_vdbench_is_noted(tmp_path: Path) -> None:
-    text = (
-        "formatsds=yes\nsd=sd1,lun=/dev/sdx\nwd=wd1,sd=sd1,seekpct=eof\nwd=wd2,sd=sd1,seekpct=.5\nrd=rd1,wd=*,io=max\n"
-    )
-    notes, _ = check(read(tmp_path, text))
-    codes = {note.code for note in notes if note.level == "warning"}
-    assert {"no_format", "seekpct_rounded"} <= codes
 
 
 # -- errors ----------------------------------------------------------------------------------------------------------
@@ -332,30 +203,6 @@ def test_a_hot_band_is_drawn_as_vdbench_draws_it(writes: bool) -> None:
     # Distances beyond the band wrap: a part of the other 60 % is everywhere.
     assert 8.7217 < zones.zones[first].access_percent < 8.9
     assert 10.101 - 8.7217 < zones.zones[first + 1].access_percent < 1.5
-
-
-def test_hosts_may_be_defined_by_host_and_an_sd_is_used_where_it_is(tmp_path: Path) -> None:
-    """Both as a public test suite writes them."""
-    text = (
-        "host=h0,system=a,shell=ssh\nhost=(b,h1)\n"
-        "sd=sd0,lun=/d/a,size=1g,host=h0\nsd=sd1,lun=/d/b,size=1g,host=h1\n"
-        "wd=default,sd=sd*,xf=4k\nwd=wd0,host=h0\nwd=wd1,host=h1\nrd=rd1,wd=*,io=max,el=4,in=1\n"
-    )
-    made = read(tmp_path, text)
-    placements = made.resolve(made.runs[0]).built.placements
-    matches(
-        "vdbench#hosts may be",
-        [(placement.workload.name, placement.storage[0].name, placement.host) for placement in placements],
-    )
-
-
-def test_shares_of_sizes_that_were_measured_are_kept(tmp_path: Path) -> None:
-    made = read(tmp_path, f"{SDS}wd=wd1,sd=sd1,xf=(4k,25.68,8k,59.62,16k,14.67)\n{RD}")
-    (worker, *_) = made.resolve(made.runs[0]).resolution.plan.groups[0].workers
-    (operation,) = worker.operations
-    assert isinstance(operation.blocks, BlockSplit)
-    shares = [(part.bytes, part.weight) for part in operation.blocks.parts]
-    assert shares == [(4096, 256_800), (8192, 596_200), (16384, 146_700)]
 
 
 def test_what_follows_from_an_include_that_is_missing_is_not_reported(tmp_path: Path) -> None:
