@@ -203,7 +203,10 @@ def _quota(target: TargetFacts, bytes_per_s: float) -> str:
     raised = f"raise the volume's limit to {wanted}"
     if gain is None or quota is None or cap is None or (target.speed or 1) != 1:
         return raised
-    ceiling = _ceiling(target.service_level)
+    # Only advice on a quota needs the profiles; a run loads this module to measure.
+    from iocurve.model.links import service_level_throughput
+
+    ceiling = service_level_throughput(target.service_level)
     is_beyond = gain <= 0 if ceiling is None else 2 * cap > ceiling
     if is_beyond:
         ends = f" at {format_number(ceiling / MIB, 4)} MiB/s" if ceiling else ""
@@ -215,16 +218,6 @@ def _quota(target: TargetFacts, bytes_per_s: float) -> str:
     needed = quota + round(cap / gain * TIB)
     step = f"{format_number(gain / MIB, 4)} MiB/s for each TiB"
     return f"{wanted} need a quota of {format_bytes(needed)} at this level ({step})"
-
-
-def _ceiling(level: str | None) -> int | None:
-    """The highest throughput of a published service level; None where it is not known."""
-    # Only advice on a quota needs the profiles; a run loads this module to measure.
-    from iocurve.volume import profile as profiles
-
-    name = next((one for one in profiles.names() if level and one in (level, f"anf-{level}")), None)
-    figure = profiles.load(name).throughput_mib_per_s if name else None
-    return figure.at_most * MIB if figure and figure.at_most else None
 
 
 def _for_latency(point: Point, limit: Limit, target: TargetFacts) -> str:

@@ -56,6 +56,13 @@ def amount(quantity: Quantity, value: Fraction | float) -> str:
     return f"{format_number(float(value), 6)} {'IOPS' if quantity == 'iops' else 'in flight'}"
 
 
+def service_level_throughput(level: str | None) -> int | None:
+    """The highest throughput of a published service level, in bytes per second; None where it is not known."""
+    name = next((one for one in profiles.names() if level and one in (level, f"anf-{level}")), None)
+    figure = profiles.load(name).throughput_mib_per_s if name else None
+    return figure.at_most * MIB if figure and figure.at_most else None
+
+
 def volume_links(name: str, limits: Limits) -> Iterator[LinkLimit]:
     """The limits of a volume as a whole."""
     return scope_links(name, limits, "volume", 1)

@@ -17,7 +17,6 @@ import string
 import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
@@ -30,7 +29,6 @@ from iocurve.analysis.limit_groups import LimitGroup
 from iocurve.analysis.limits import with_verdicts
 from iocurve.foundation.errors import ResultError, TargetError, option
 from iocurve.foundation.units import capitalised, counted
-from iocurve.machine.files import cache_directory
 from iocurve.report.conditions import conditions, emulation_label, heading, incomplete_reason, setting, targets, tools
 from iocurve.report.progress import NoView
 from iocurve.report.views import with_observer
@@ -38,6 +36,7 @@ from iocurve.result.document import Result
 from iocurve.result.document_file import (
     RESULT_NAME,
     append,
+    cached_text,
     journal_head,
     journal_of,
     make_writable,
@@ -203,14 +202,8 @@ def _chart_library() -> str:
     import vl_convert
 
     version = _vega_lite_version()
-    kept = cache_directory() / f"vega-lite-{version}-{metadata.version('vl-convert-python')}.js.gz.b85"
-    with suppress(OSError, UnicodeDecodeError):
-        return kept.read_text(encoding="utf-8")
-    script = packed(vl_convert.javascript_bundle(_snippet(), vl_version=version))
-    with suppress(OSError, ResultError):
-        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_atomically(kept, script.encode())
-    return script
+    name = f"vega-lite-{version}-{metadata.version('vl-convert-python')}.js.gz.b85"
+    return cached_text(name, lambda: packed(vl_convert.javascript_bundle(_snippet(), vl_version=version)))
 
 
 def _snippet() -> str:

@@ -5,7 +5,6 @@ Figures are in fio's units: IOPS with k and M, MiB/s, latencies in µs and ms.
 
 from __future__ import annotations
 
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -25,8 +24,8 @@ from iocurve.foundation.units import (
     format_latency,
     format_number,
 )
-from iocurve.machine.processes import PROC, TARGETS, ProcessorMeter, cpu_ns
 from iocurve.result.caps import Cap
+from iocurve.result.host import MachineMeter
 from iocurve.result.summary import Summary
 
 CLIENTS_SHOWN = 12
@@ -141,8 +140,8 @@ class Progress(View):
         self._intervals, self._interval_s = 0, 1.0
         self._finished: list[tuple[str, str, str]] = []
         """Points that have ended and are not shown yet: position, line, and state."""
-        self._meter: ProcessorMeter | None = None
-        self._sampled, self._sampled_ns, self._noise, self._used = 0.0, 0, "", 0.0
+        self._meter: MachineMeter | None = None
+        self._sampled, self._noise, self._used = 0.0, "", 0.0
         self._point: StartedPoint | None = None
         self._started = 0.0
         self._preparation: str | None = None
@@ -331,16 +330,14 @@ class Progress(View):
         now = self._clock()
         if self._meter and now < self._sampled + NOISE_EVERY_S:
             return self._noise
-        own_ns = sum(cpu_ns(PROC / str(process)) or 0 for process in ("self", *TARGETS))
-        if self._meter is None:
-            self._meter = ProcessorMeter()
-        elif use := self._meter.sample():
-            seconds = (now - self._sampled) * (os.cpu_count() or 1)
-            others = max(0.0, use.used - use.steal - 100 * (own_ns - self._sampled_ns) / SECOND_NS / seconds)
-            steal = f", the hypervisor {use.steal:.0f} %" if use.steal >= 1 else ""
-            self._used = use.used / 100
-            self._noise = f"processors {use.used:.0f} % busy, other programs and local servers {others:.0f} %{steal}"
-        self._sampled, self._sampled_ns = now, own_ns
+        use = self._meter and self._meter.use()
+        if use and use.others_share is not None:
+            steal_percent = 100 * (use.steal_share or 0.0)
+            steal = f", the hypervisor {steal_percent:.0f} %" if steal_percent >= 1 else ""
+            others = f"other programs and local servers {100 * use.others_share:.0f} %"
+            self._used = use.busy_share
+            self._noise = f"processors {100 * use.busy_share:.0f} % busy, {others}{steal}"
+        self._meter, self._sampled = MachineMeter(), now
         return self._noise
 
     def chart(self, metric: str) -> TimeChart | None:

@@ -7,13 +7,15 @@ from the state before it, and the first line names the document that the journal
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
 import msgspec
 
 from iocurve.foundation.errors import ResultError, TargetError, option
+from iocurve.machine.files import cache_directory
 from iocurve.result.caps import CAPS, Burst, caps
 
 RESULT_NAME = "result.json"
@@ -232,3 +234,15 @@ def _replace(path: Path, content: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def cached_text(name: str, make: Callable[[], str]) -> str:
+    """The text of a file in the user's cache directory; where it is missing, ``make`` makes the text to keep."""
+    kept = cache_directory() / name
+    with suppress(OSError, UnicodeDecodeError):
+        return kept.read_text(encoding="utf-8")
+    text = make()
+    with suppress(OSError):
+        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _replace(kept, text.encode())
+    return text
