@@ -113,4 +113,6 @@ def test_a_skipped_test_is_skipped_elsewhere(elsewhere: tuple[Path, str]) -> Non
 @pytest.mark.parametrize(("name", "processes"), [("test_some", 2), ("test_cluster", 1)])
 def test_a_group_stays_in_one_process(elsewhere: tuple[Path, str], name: str, processes: int) -> None:
     workers = (elsewhere[0] / f"{name}.workers").read_text(encoding="utf-8").split()
-    assert (len(workers), len(set(workers))) == (20, processes)
+    assert len(workers) == 20
+    # On a busy machine one process may have run all tests before the other one has started.
+    assert len(set(workers)) <= processes
