@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from diskspd_stats import BUSY, ONE_PROCESSOR, START, did, row, stats
 from fio_machine import HeldMachine
-from goldens import cases, data, matches, present
+from goldens import Golden, cases, data, document, matches, picked, present
 from iocurve.dialects.diskspd.command import DIALECT, ReadProfile, read_command
 from iocurve.dialects.diskspd.output.span_stats import SpanStats, TargetStats
 from iocurve.dialects.diskspd.output.text import results_text
@@ -248,11 +248,14 @@ def test_targets_are_mapped(options: str, targets: str, expected: list[str]) -> 
     assert [path for section in spans[0].job.sections for path in section.files.paths] == expected
 
 
-def test_a_mapping_that_matches_nothing_is_an_error() -> None:
-    (error,) = errors("--map-target G:=/d/x f")
-    assert str(error) == "command line, argument 1: --map-target G:=… matches no target"
-    (error,) = errors(r"-d5 'C:\io\f.dat'")
-    assert error.hint == r"map it to a Linux path: --map-target 'C:\*=/data'"
+@cases("diskspd/error_lists")
+def test_all_errors_of_a_line_are_reported(line: str, golden: Golden) -> None:
+    golden.check([[error.where and error.where.line, error.text, error.hint] for error in errors(line)])
+
+
+@cases("diskspd/commands")
+def test_a_command_line_means(line: str, paths: list[str], golden: Golden) -> None:
+    golden.check([document(picked(attempt(line), path)) for path in paths])
 
 
 @pytest.mark.parametrize(("line", "same"), [("-Sds f", "-Suw f"), ("-Zz -w50 f", "-Z -w50 f"), ("-Zs f", "f")])
@@ -262,42 +265,9 @@ def test_flags_of_diskspd_for_linux_are_read_as_diskspds(line: str, same: str) -
     assert "for_linux" in [note.code for note in ours.notes]
 
 
-def test_all_errors_come_at_once_in_the_order_of_the_arguments() -> None:
-    assert [error.where.line for error in errors("-t0 -b4X -w200 -q -i5 f") if error.where] == [1, 2, 3, 4, 5]
-
-
-def test_values_behind_a_space_are_the_only_errors_of_their_line() -> None:
-    # As many write it who know other tools.
-    assert [error.where.line for error in errors("-c 1G -b 4K -t 2 -w 30 -L f") if error.where] == [1, 3, 5, 7]
-
-
-def test_without_a_target_there_is_nothing_to_do() -> None:
-    (error,) = errors("-b4K -d5")
-    assert error.text == "there is no target"
-
-
 @cases("diskspd/taken")
 def test_what_diskspd_takes_is_taken(line: str) -> None:
     assert attempt(line).spans
-
-
-def test_a_size_in_blocks_counts_blocks_of_b_wherever_that_stands() -> None:
-    plan = attempt("-B2b -b8K f").spans[0].plan
-    assert plan.groups[0].workers[0].files[0].offset_bytes == 16384
-
-
-def test_a_seed_of_no_number_is_another_in_every_run_and_is_told() -> None:
-    prepared = attempt("-z -r f")
-    assert prepared.profile.time_spans[0].seed == MACHINE.seed
-
-
-def test_a_new_seed_in_every_run_repeats_no_offsets(tmp_path: Path) -> None:
-    def codes(*words: str) -> list[str]:
-        return [note.code for note in read_command([*words, "-r", "-c1m", "f.dat"], cwd=tmp_path).notes]
-
-    assert "offsets_repeat" in codes()
-    assert "offsets_repeat" in codes("-z7")
-    assert "offsets_repeat" not in codes("-z")
 
 
 # ---- public scripts

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from bench.servers import Server
 from data import synthetic
 from fio_machine import HeldMachine
-from goldens import cases, data, matches, present
+from goldens import Golden, cases, data, document, matches, picked, present
 from iocurve.cli.dialects import run as run_dialect
 from iocurve.dialects.base import ClusterRequest
 from iocurve.dialects.elbencho import output
@@ -266,9 +266,10 @@ def test_any_command_line_is_prepared_or_refused(words: list[str]) -> None:
         prepare(words, cwd=Path("/mnt/nocache"), machine=HeldMachine()).explanation()
 
 
-def test_directories_have_one_operation_in_flight_and_that_is_said(tmp_path: Path) -> None:
-    (note,) = prepared("-d -w -s 4k --direct --iodepth 16 .", tmp_path).notes
-    assert "--iodepth has no effect on directories" in note.text
+@cases("elbencho/commands")
+def test_a_command_line_means(text: str, paths: list[str], golden: Golden, tmp_path: Path) -> None:
+    made = parsed(prepared(text, tmp_path))
+    golden.check([document(picked(made, path)) for path in paths])
 
 
 def test_on_hosts_ranks_follow_the_hosts(tmp_path: Path) -> None:
@@ -291,11 +292,6 @@ def test_a_missing_file_ends_the_run_unless_deletion_ignores_it(tmp_path: Path) 
         ran("--stat -t 2 -N 2 .", tmp_path)
     assert [row.entries for row in ran("-F -D -t 2 -N 2 --nodelerr .", tmp_path)] == [3, 2]
     assert below(tmp_path) == []
-
-
-def test_a_dry_run_prints_the_data_set(tmp_path: Path) -> None:
-    one = prepared("-d -w -t 2 -n 2 -N 100 -s 1m --dryrun .", tmp_path)
-    assert parsed(one).only_prints == "MKDIRS: 4 entries, 0 B\nWRITE: 400 entries, 400 MiB\n"
 
 
 def test_a_path_may_have_the_prefix_of_file_systems(tmp_path: Path) -> None:
@@ -357,20 +353,6 @@ def test_values_of_a_phase_are_written_while_it_runs(tmp_path: Path) -> None:
     write(at(600, write=256))
     assert (tmp_path / "live.csv").read_text().count("ISO Date") == 1
     assert tmp_path / "live.csv" in parsed(one).needs.output_paths
-
-
-def test_plans_have_the_warnings_of_all_dialects(tmp_path: Path) -> None:
-    def codes(text: str) -> list[str]:
-        return [note.code for note in prepared(text, tmp_path).notes]
-
-    assert codes("-w -s 1m -b 64k f") == ["page_cache"]
-    assert codes("-w -s 1m -b 64k --direct --iodepth 4 f") == []
-    assert codes("-d -w -s 64k -b 64k .") == ["page_cache"]
-    assert codes("-d -w -s 64k -b 64k --direct .") == []
-    assert codes("-d -F .") == []
-    assert codes("-w -s 1m -b 64k --direct --blockvarpct 0 f") == ["payload_repeats"]
-    (note,) = prepared("-w -s 1m -b 64k --iodepth 4 f", tmp_path).notes
-    assert "Linux native AIO without --direct blocks on submission" in note.text
 
 
 def test_hosts_work_in_explain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

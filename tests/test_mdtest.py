@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.servers import Server
-from goldens import cases, expected, matches
+from goldens import Golden, cases, document, expected, matches, picked
 from iocurve.cli.dialects import run as run_dialect
 from iocurve.dialects.base import ClusterRequest, ParsedCommand
 from iocurve.dialects.mdtest import output
@@ -232,13 +232,9 @@ def test_the_lines_of_io500_run_one_after_another(
     assert len([name for name in below(tmp_path / "data") if "file.mdtest" in name]) == 20
 
 
-def test_reads_that_are_not_verified_are_noted(tmp_path: Path) -> None:
-    def codes(text: str) -> list[str]:
-        return [note.code for note in prepare(f"-F -n 4 -w 8 -e 8 -d {tmp_path} {text}".split()).notes]
-
-    assert "no_effect" in codes("-E -X")
-    assert "no_effect" in codes("--verify-read")
-    assert "no_effect" not in codes("-C -X") + codes("-E")
+@cases("mdtest/commands")
+def test_a_command_line_means(text: str, paths: list[str], golden: Golden) -> None:
+    golden.check([document(picked(prepare(text.split()), path)) for path in paths])
 
 
 def test_random_order_is_another_order_of_the_same_items() -> None:
@@ -252,16 +248,6 @@ def test_random_order_is_another_order_of_the_same_items() -> None:
         assert sorted(mixed[name]) == sorted(plain[name])
     assert (mixed["File creation"], mixed["File removal"]) == (plain["File creation"], plain["File removal"])
     assert items("-R --random-seed 3") == mixed != items("-R --random-seed 4")
-
-
-def test_a_pause_comes_before_directories_and_before_files(tmp_path: Path) -> None:
-    steps = prepare(f"-n 4 -p 2 -d {tmp_path}".split()).steps
-    assert [step.name for step in steps if step.pause_ns == 2_000_000_000] == ["Directory creation", "File creation"]
-
-
-def test_more_items_than_a_plan_can_name_are_lowered_under_a_stonewall() -> None:
-    (note,) = prepare(["-F", "-C", "-n", "3m", "-W", "1", "--np", "2"]).notes
-    assert "-n is lowered to 1,000,000" in note.text
 
 
 def test_flags_may_be_joined_and_values_attached(tmp_path: Path) -> None:

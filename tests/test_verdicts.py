@@ -8,7 +8,7 @@ import pytest
 
 from data import synthetic
 from data.synthetic import capped, kind, outcome, plan, result, worker_outcome, worker_plan
-from goldens import cases, matches, present
+from goldens import Golden, cases, matches, present
 from iocurve.analysis.fingerprints import Response, connection_verdict
 from iocurve.analysis.level_changes import levels
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, limit, next_steps
@@ -71,24 +71,21 @@ def test_each_limit_of_a_target_has_its_name(
     assert found.next_step == next_steps(target, [found])[0]
 
 
-def test_a_limit_that_is_fitted_says_so() -> None:
-    fitted = known(connection_iops=1600).replace(fitted=("iops_per_connection",))
-    remark = "the limit is fitted to published results; it is not published itself"
-    found = present(limit_of(point(1600, nconnect=1), fitted))
-    assert found.evidence[-1] == remark
-    published = present(limit_of(point(1600, nconnect=1), fitted.replace(fitted=())))
-    assert remark not in published.evidence
+@cases("analysis/verdicts")
+def test_a_load_has_its_verdict(load: dict[str, Any], target: dict[str, Any], golden: Golden) -> None:
+    """``machine`` is the state of the machine; ``limits`` are those of the target, all else its facts."""
+    said = load | {"machine": QUIET.replace(**load["machine"]) if load.get("machine") else load.get("machine", QUIET)}
+    if count := said.pop("rate", None):
+        said["rate"] = Rate(unit="operations", count=count, per_ns=SECOND_NS)
+    if pause_ns := said.pop("think_ns", None):
+        said["think"] = Think(pause_ns=pause_ns)
+    facts = {name: value for name, value in target.items() if name != "limits"}
+    golden.check(verdict_of(point(**said), known(**target.get("limits", {})).replace(**facts)))
 
 
-def test_a_limit_on_reads_does_not_hold_writes() -> None:
-    target = known(throughput_read_bytes_per_s=100 * MIB, iops_read=1600, client_bandwidth_read_bytes_per_s=100 * MIB)
-    assert limit_of(point(1600, kinds=("write",)), target) is None
-
-
-def test_requests_below_the_limit_of_a_connection_are_not_held_by_it() -> None:
-    target = known(connection_requests_in_flight=128).replace(latency_mean_ns=2_000_000)
-    found = present(verdict_of(point(2000, latency_ns=2_000_000, depth=4, nconnect=1), target))
-    assert (found.code, found.confidence) == ("depth", "certain")
+def test_a_target_that_says_nothing_has_no_limit() -> None:
+    assert limit_of(point(10), NFS) is None
+    assert limits_of(result([point(10)], target=NFS)) == [None]
 
 
 def course(rates: list[int]) -> list[IntervalOutcome]:
@@ -150,13 +147,6 @@ def test_a_quota_that_gives_no_more_is_no_advice() -> None:
 # ---- the load
 
 
-def test_a_rate_of_a_worker_counts_as_one_of_its_operations() -> None:
-    rate = Rate(unit="operations", count=1600, per_ns=SECOND_NS)
-    found = present(limit_of(point(800, kinds=("read", "write"), rate=rate), NFS))
-    assert (found.code, found.text) == ("rate", "at the requested rate, 1,600 IOPS")
-    assert limit_of(point(700, kinds=("read", "write"), rate=rate), NFS) is None
-
-
 def test_a_rate_above_the_requested_one_is_a_backlog_and_no_limit() -> None:
     """Operations that were due in a ramp in which the target stalled complete in the window: 51,308 IOPS at 38,199."""
     cases: list[tuple[Literal["even", "poisson"], float]] = [("even", 1.03), ("poisson", 1.13)]
@@ -201,57 +191,11 @@ def test_a_flow_bounds_all_of_its_workers_by_the_rate_of_one() -> None:
     assert (found.code, found.text) == ("group_rate", "at the rates asked of its jobs, 400 IOPS together")
 
 
-def test_think_time_is_the_limit_where_the_load_pauses() -> None:
-    think = Think(pause_ns=4 * MILLISECOND_NS)
-    found = present(limit_of(point(200, depth=1, think=think), NFS))
-    assert found.code == "think_time"
-    assert found.evidence == ("the load pauses for 80% of the time",)
-
-
 # ---- this machine
 
 
 def used(**shares: float) -> MachineUse:
     return QUIET.replace(busy_share=0.99, **shares)
-
-
-def test_others_that_use_the_processors_are_not_the_load() -> None:
-    """Ours uses 4 %, and its threads hardly wait for a processor."""
-    others = used(own_share=0.04, others_share=0.95, thread_delay_share=0.02)
-    found = present(verdict_of(point(10, machine=others), NFS))
-    assert found.code == "unknown"
-    capped = present(limit_of(point(1600, machine=others), known(throughput_bytes_per_s=100 * MIB)))
-    assert capped.code == "volume_throughput"
-
-
-def test_a_load_that_waits_for_a_processor_is_held_up_by_others() -> None:
-    starved = used(own_share=0.1, others_share=0.85, steal_share=0.04, thread_delay_share=0.6)
-    found = present(limit_of(point(10, machine=starved), NFS))
-    assert (found.code, found.confidence) == ("cpu_contention", "likely")
-    matches("analysis#load waits processor", found.text)
-    assert found.evidence[0] == "of 2 processors: the load 10%, the target 0%, others 85%, other guests of the host 4%"
-
-
-def test_a_load_that_uses_the_machine_up_is_named() -> None:
-    found = present(limit_of(point(10, machine=used(own_share=0.5, target_share=0.4, others_share=0.05)), NFS))
-    assert found.code == "machine"
-
-
-@pytest.mark.parametrize(("waited", "code"), [(0.12, "depth"), (0.4, "machine")])
-def test_others_that_fill_the_idle_time_saturate_no_machine(waited: float, code: str) -> None:
-    """The shares of a run next to programs of a lower priority; its rate was that of a quiet machine."""
-    machine = used(own_share=0.16, target_share=0.47, others_share=0.37, thread_delay_share=waited)
-    found = present(limit_of(point(950_000, machine=machine), NFS))
-    assert found.code == code
-
-
-@cases("analysis/busy")
-def test_a_machine_that_is_nearly_busy_is_possibly_the_limit_where_threads_wait(
-    shares: dict[str, float], found: list[str]
-) -> None:
-    """The first row is nfs-ganesha on a machine of two processors."""
-    verdict = present(verdict_of(point(950_000, machine=QUIET.replace(busy_share=0.88, **shares)), NFS))
-    assert [verdict.code, verdict.confidence] == found
 
 
 def test_the_page_cache_is_named_where_storage_moved_nothing() -> None:
@@ -307,20 +251,6 @@ def test_the_verdict_is_stored_with_its_point_and_read_again() -> None:
     assert str(record["limited_by_text"]).startswith("at the volume's limit of 512 MiB/s")
 
 
-def test_a_closed_loop_alone_makes_the_depth_a_possible_limit_only() -> None:
-    found = present(limit_of(point(950_000, machine=None), NFS))
-    assert (found.code, found.confidence) == ("depth", "possible")
-    assert found.evidence[-1] == "a closed loop fills its depth at any other limit, too"
-
-
-def test_a_target_that_says_nothing_leaves_the_verdict_open() -> None:
-    found = present(verdict_of(point(10), NFS))
-    assert (found.code, found.short_name, found.confidence) == ("unknown", "inconclusive", "none")
-    assert found.next_step == "iocurve why --confirm varies one thing at a time to find the limit."
-    assert limit_of(point(10), NFS) is None
-    assert limits_of(result([point(10)], target=NFS)) == [None]
-
-
 def test_connections_from_several_addresses_are_several_clients() -> None:
     mount = worker_plan(nconnect=1).engine
     assert isinstance(mount, NfsEngine)
@@ -374,9 +304,3 @@ def test_a_connection_that_loses_segments_is_congested(retransmits: int, code: s
         Response("a change", MeasuredLoad(base, NFS), MeasuredLoad(changed, NFS)) for changed in (more, half)
     )
     assert connection_verdict(connections, blocks).code == code
-
-
-def test_a_volume_at_a_part_of_its_speed_is_described_so() -> None:
-    slow = known(iops_read=1600).replace(service_level="ultra", speed=0.1)
-    found = present(limit_of(point(1600), slow))
-    assert found.text == "at the volume's limit of 1,600 IOPS on reads (ultra, at 10 % of its speed)"
