@@ -130,34 +130,7 @@ def test_three_clients_give_exactly_the_sum_of_what_each_measured(cluster: Any, 
 
 def test_a_scenario_runs_its_clients_on_the_cluster(cluster: Any, tmp_path: Path) -> None:
     scenario = tmp_path / "grow.toml"
-    scenario.write_text(
-        """
-title = "More and more clients"
-
-[[target]]
-name = "volume"
-standard = "volume:unlimited"
-
-[data]
-size = "6MiB"
-files = 3
-
-[timing]
-runtime = "300ms"
-ramp_time = "100ms"
-interval = "100ms"
-
-[load]
-iodepth = 1
-bs = "4KiB"
-
-[[series]]
-name = "grow"
-cache = "untouched"
-parameters = { clients = [1, 3, 6] }
-""",
-        encoding="utf-8",
-    )
+    scenario.write_text(data("scenarios/grow.toml"), encoding="utf-8")
     out = tmp_path / "out"
     words = ["run", str(scenario), "--full", "--retries", "0", "--clients", "3", "--on", cluster.address]
     ran = run([*words, "--out", str(out), "--quiet"])

@@ -569,14 +569,7 @@ def test_a_host_without_python_and_uv_is_named_with_what_to_do(tmp_path: Path, m
     assert StartedCluster.known() is None
 
 
-@pytest.mark.parametrize(
-    ("told", "expected"),
-    [
-        ("Host key verification failed.", "Host key verification failed. (its key is not known here: connect once by"),
-        ("me@vm1: Permission denied (publickey).", "(publickey). (ssh vm1 must log in without a password: add USER@,"),
-        ("kex_exchange_identification: closed", "kex_exchange_identification: closed"),
-    ],
-)
+@cases("cluster/ssh_errors")
 def test_an_error_of_ssh_comes_with_what_to_do(told: str, expected: str, tmp_path: Path) -> None:
     ssh = _script(tmp_path / "ssh", f"#!/bin/sh\necho '{told}' >&2\nexit 255\n")
     connection = Connection(Host("vm1"), [str(ssh)], tmp_path)
@@ -600,30 +593,18 @@ def test_an_inventory_of_a_cloud_is_a_list_of_hosts(name: str, expected: Hosts) 
     assert list(parse_hosts(str(INVENTORIES / name))) == [Host(*one) for one in expected]
 
 
-def test_a_machine_of_an_inventory_that_does_not_run_is_named(tmp_path: Path) -> None:
-    for name, before, after, error in (
-        (
-            "aws-ec2-describe-instances.json",
-            '"Name": "running"',
-            '"Name": "stopped"',
-            "i-48bd9266308ea00d8 does not run",
-        ),
-        ("az-vm-list-d.json", '"VM running"', '"VM deallocated"', "load1 does not run (Succeeded, VM deallocated)"),
-        (
-            "az-vmss-list-instances.json",
-            '"instanceId": "2",',
-            '"instanceView": {"statuses": [{"code": "PowerState/stopped", "displayStatus": "VM stopped"}]},',
-            "vmss11af4000002 does not run (Succeeded, VM stopped)",
-        ),
-        ("az-vmss-list-instances.json", '"Updating"', '"Deleting"', "vmss11af4000001 does not run (Deleting)"),
-    ):
-        text = (INVENTORIES / name).read_text(encoding="utf-8")
-        changed = tmp_path / name
-        changed.write_text(text.replace(before, after, 1), encoding="utf-8")
-        with pytest.raises(PlanError, match=re.escape(error)):
-            parse_hosts(str(changed))
-    unknown = tmp_path / "unknown.json"
-    unknown.write_text('{"items": []}', encoding="utf-8")
+@cases("cluster/stopped")
+def test_a_machine_of_an_inventory_that_does_not_run_is_named(
+    name: str, before: str, after: str, error: str, tmp_path: Path
+) -> None:
+    changed = tmp_path / name
+    changed.write_text((INVENTORIES / name).read_text(encoding="utf-8").replace(before, after, 1), encoding="utf-8")
+    with pytest.raises(PlanError, match=re.escape(error)):
+        parse_hosts(str(changed))
+
+
+def test_json_of_an_unknown_kind_is_no_inventory(tmp_path: Path) -> None:
+    (unknown := tmp_path / "unknown.json").write_text('{"items": []}', encoding="utf-8")
     with pytest.raises(PlanError, match="JSON of an unknown kind"):
         parse_hosts(str(unknown))
 
@@ -732,13 +713,7 @@ def test_a_tool_s_job_goes_on_without_hosts_that_take_no_part(
     assert "info: command line, argument 5: ioengine=null" in shown.err
 
 
-@pytest.mark.parametrize(
-    ("command", "words", "shown"),
-    [
-        ("mdtest", ["-d", "data", "-n", "2", "-C"], "Command line used: mdtest {}"),
-        ("diskspd", ["-d1", "-W0", "-c64K", "-L", "data.dat"], "Command Line: diskspd {}"),
-    ],
-)
+@cases("cluster/typed")
 def test_a_tool_shows_the_command_line_that_was_typed(
     command: str,
     words: list[str],

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from goldens import cases
 from iocurve.advice import differ, predict
 from iocurve.advice.differ import Design, Switched, differences, interaction, share, sides
 from iocurve.foundation.errors import IocurveError
@@ -50,15 +51,7 @@ def test_equal_commands_differ_in_nothing(tmp_path: Path) -> None:
     assert _texts(FIO, FIO, tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    ("second", "why"),
-    [
-        ("fio --size=1m --ioengine=null --name=a --name=b", "A has 1 jobs and B 2"),
-        ("mdtest -n 10 -d {}", "phases of mdtest cannot be written as a job file"),
-        ("vdbench -f {}/two", "runs 2 loads; name one load at a time"),
-        ("ls -l", "no command that ab can run"),
-    ],
-)
+@cases("advice/not_compared")
 def test_what_cannot_be_compared_is_refused(second: str, why: str, tmp_path: Path) -> None:
     run = "rd={},wd=wd1,iorate=max,elapsed=4,interval=1"
     runs = "\n".join(run.format(name) for name in ("a", "b"))

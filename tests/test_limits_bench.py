@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from typing import Any
 
 import pytest
 
@@ -84,26 +85,16 @@ def test_a_rate_binds_if_the_server_saw_it() -> None:
     assert not binding(case, {**ACCOUNT, "operations": 900, "held_s": [1.0]})
 
 
-def test_the_last_confident_name_counts() -> None:
-    likely = {"code": "depth", "confidence": "likely"}
-    assert final_name({**likely, "outcome": "confirmed"}) == "depth"
-    possible = {"code": "depth", "confidence": "possible"}
-    assert final_name(possible) is None
-    assert final_name({**possible, "outcome": "confirmed", "verdict_now": possible}) == "depth"
-    assert final_name({**possible, "outcome": "confirmed", "verdict_now": {**possible, "code": "rate"}}) is None
-    assert final_name({**likely, "outcome": "refuted"}) is None
-    assert final_name({**likely, "outcome": "refuted", "verdict_now": {**likely, "code": "rate"}}) == "rate"
-    assert final_name({**likely, "confidence": "possible", "outcome": "inconclusive"}) is None
+@cases("bench/final_names")
+def test_the_last_confident_name_counts(told: dict[str, Any], name: str | None) -> None:
+    assert final_name(told) == name
 
 
-def test_another_name_is_false_unless_it_is_true_of_every_limit() -> None:
-    assert judged_name(SERVER, "volume_iops", 0.1) == "right"
-    assert judged_name(SERVER, "server_parallelism", 0.1) == "false"
-    assert judged_name(SERVER, None, 0.1) == "undecided"
-    assert judged_name(SERVER, "saturated", 0.1) == "undecided"
-    assert judged_name(frozenset({"depth"}), "saturated", 0.1) == "false"
-    assert judged_name(SERVER, "cpu_contention", 0.1) == "false"
-    assert judged_name(SERVER, "cpu_contention", 0.95) == "held up"
+@cases("bench/judged_names")
+def test_another_name_is_false_unless_it_is_true_of_every_limit(
+    truth: list[str], name: str | None, held_up: float, judged: str
+) -> None:
+    assert judged_name(frozenset(truth), name, held_up) == judged
 
 
 def test_intervals_are_those_of_the_literature() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench.servers import IOCURVE, volume
+from goldens import cases
 from programs import completed
 
 IO_URING_SETUP, OPENAT2, EPOLL_PWAIT2 = 425, 437, 441
@@ -71,14 +72,7 @@ def test_a_directory_is_not_served_where_nothing_can_be_opened_below_it(tmp_path
 LOCAL_JOB = ("--rw=randwrite", "--bs=4k", "--size=1m", "--verify=crc32c", "--do_verify=1", "--output-format=json")
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "run job.toml --json",
-        "envelope there --quick --rw randread --iodepth 1 --size 4MiB --no-confirm --json",
-        "knee there --iodepth-max 2 --runtime 200ms --size 4MiB --json",
-    ],
-)
+@cases("engine/without_io_uring")
 def test_a_load_that_names_no_engine_runs_without_io_uring(tmp_path: Path, line: str) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "job.toml").write_text('[[job]]\npaths = ["data"]\nsize = "1MiB"\nwrites = true\ntime_based = false\n')

@@ -189,22 +189,7 @@ def test_an_option_has_an_effect_or_is_refused(mode: str, record: Recorded, caps
     assert (ignored, unnamed) == ([], [])
 
 
-PATHS = {
-    "run job.toml": ("--out", "--junit --fail-if 'p99 > 2ms'", "--markdown --fail-if 'p99 > 2ms'"),
-    "report result": ("--out",),
-    "compare result result": ("--html", "--markdown", "--junit --fail-if 'p99 > 2ms'"),
-    "check result --fail-if 'p99 > 2ms'": ("--junit", "--markdown"),
-    "history result": ("--html",),
-    f"doctor --from {BUNDLE}": ("--markdown", "--bundle"),
-    "convert": ("-o",),
-    "scenario run envelope --target there": ("--out",),
-    "knee there": ("--out",),
-    "ab 'fio --name=a --size=1m' 'fio --name=b --size=1m'": ("--out",),
-    "ab --target there --target other": ("--out",),
-    "differ 'fio --name=a --size=1m' 'fio --name=b --size=2m' --target there": ("--out",),
-    "prove there --throughput 100MiB/s": ("--out",),
-    "fio --name=a --size=1m": ("--out",),
-}
+PATHS = {mode.replace("{BUNDLE}", str(BUNDLE)): options for mode, options in rows("cli/paths")}
 """Options that name files and directories that a command writes."""
 PLACES = ("file/below", "/proc/none", "x" * 300)
 OPTIONS = [(mode, option) for mode in PATHS for option in PATHS[mode]]

@@ -117,14 +117,7 @@ def test_only_workers_with_connections_of_their_own_have_more_than_a_mount(share
     assert ("8 workers have 128 connections in all" in ran.stdout) == is_trap
 
 
-@pytest.mark.parametrize(
-    ("line", "named"),
-    [
-        ("fio --name=t --rw=randtrim --filename=/dev/nothing --size=1g", "trim"),
-        ("fio --name=t --rw=randread --size=1g --directory=/nowhere --thinktime=5", "thinktime"),
-        ("mdtest -n 10 -F -d /nowhere", "names and attributes"),
-    ],
-)
+@cases("advice/not_predicted")
 def test_predict_refuses_what_it_cannot(line: str, named: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["predict", *line.split(), "--profile", "premium", "--quota", "1TiB", "--latency", "1ms"])
@@ -142,20 +135,7 @@ def test_explain_ends_with_the_line_that_predicts() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (
-            ("--profile=premium", "--quota=1TiB"),
-            "predicted: a: at most 16,384 IOPS, 64 MiB/s, at this rate 61 µs on",
-        ),
-        (
-            ("--profile", "premium", "--quota", "1TiB", "--thinktime=1"),
-            "predicted: cannot be predicted: thinktime: pauses",
-        ),
-        (("--profile=premium",), "--profile and --quota go together"),
-    ],
-)
+@cases("advice/predicted_before_a_run")
 def test_a_prediction_is_printed_before_a_run(options: tuple[str, ...], said: str, tmp_path: Path) -> None:
     ran = iocurve("fio", "--name=a", "--size=64k", "--rw=read", *options, cwd=tmp_path)
     assert said in ran.stderr
@@ -183,17 +163,7 @@ def measured_grid(limits: Limits, grid: Sequence[tuple[int, int, int]] = GRID) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"iops": 2000},
-        {"throughput_bytes_per_s": 40 * MIB},
-        {"iops": 3000, "throughput_bytes_per_s": 40 * MIB},
-        {"iops_read": 3000, "iops_write": 1000},
-        {"throughput_read_bytes_per_s": 60 * MIB, "throughput_write_bytes_per_s": 20 * MIB},
-        {},
-    ],
-)
+@cases("advice/fitted")
 def test_the_limits_of_a_target_are_fitted_to_its_points(values: dict[str, int]) -> None:
     limits = service(None, 2, **values).limits
     found = fitted(measured_grid(limits))

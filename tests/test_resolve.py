@@ -172,18 +172,7 @@ def test_notes_use_the_words_of_the_dialect(dialect: str, text: str) -> None:
     assert text in [note.text for note in notes]
 
 
-@pytest.mark.parametrize(
-    ("dialect", "jobs", "said", "each"),
-    [
-        ("fio", 8, "nconnect=16", [2] * 8),
-        ("fio", 3, "nconnect=4", [2, 1, 1]),
-        ("fio", 8, "nconnect=4", [1] * 8),
-        ("fio", 2, "nconnect=4&shared_mount=0", [4, 4]),
-        ("fio", 1, "nconnect=4", [4]),
-        ("iocurve", 2, "nconnect=4", [4, 4]),
-        ("iocurve", 2, "nconnect=4&shared_mount=1", [2, 2]),
-    ],
-)
+@cases("job/shared_connections")
 def test_jobs_of_a_line_share_the_connections_of_a_mount(dialect: str, jobs: int, said: str, each: list[int]) -> None:
     load = Said.of(name="a", engine="nfs", nfs_url=f"nfs://h/x?{said}", numjobs=jobs, size=MIB)
     found = resolved(load, load.but(name="b", numjobs=1, barrier=True), dialect=dialect)

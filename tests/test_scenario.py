@@ -95,15 +95,7 @@ def with_axes(tmp_path: Path, axes: str) -> list[Case]:
     return [case for case in cases_of(scenario) if case.family.name == "again"]
 
 
-@pytest.mark.parametrize(
-    ("axis", "urls"),
-    [
-        ('vers = ["3", "4.1"]', ["vers=3", "vers=4.1"]),
-        ("rsize = [4096, 65536]", ["rsize=4096", "rsize=65536"]),
-        ("wsize = [4096, 65536]", ["wsize=4096", "wsize=65536"]),
-        ('vers = ["4.1"], slots = [8, 64]', ["vers=4.1&slots=8", "vers=4.1&slots=64"]),
-    ],
-)
+@cases("measure/url_axes")
 def test_a_parameter_of_an_exports_url_is_an_axis(axis: str, urls: list[str], tmp_path: Path) -> None:
     cases = with_axes(tmp_path, axis)
     assert [{section.target.nfs_url for section in case.job.sections} for case in cases] == [

@@ -7,11 +7,12 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from data import synthetic
-from goldens import cases, matches
+from goldens import Golden, cases, matches
 from iocurve.analysis import read
 from iocurve.analysis.check_expressions import parse_all
 from iocurve.analysis.check_names import Vocabulary
@@ -89,9 +90,9 @@ def test_the_target_is_not_blamed_for_the_absence_of_the_client() -> None:
     assert codes(elsewhere) == ["client_absent", "target_stalled"]
 
 
-def test_a_run_that_is_short_for_its_target_is_remarked() -> None:
-    assert codes(run({2_600 * MS: 100})) == ["slow_target"]
-    assert codes(run({900 * MS: 100})) == []
+@cases("result/remarks")
+def test_remarks(latencies_ms: dict[str, int], fields: dict[str, Any], golden: Golden) -> None:
+    golden.check(codes(run({int(latency) * MS: count for latency, count in latencies_ms.items()}, **fields)))
 
 
 def test_missed_and_unfinished_operations_are_remarked() -> None:
@@ -160,10 +161,6 @@ def test_a_client_that_was_stopped_says_so_and_does_not_blame_the_target(tmp_pat
     result = Result.read(tmp_path / "out")
     (away,) = absences(result.points[0].outcome.workers)
     assert away.duration_ns >= SECOND_NS
-
-
-def test_changes_of_the_write_verifier_are_remarked_and_counted() -> None:
-    assert codes(run({MS: 100}, counters={"verifier_changes": 3})) == ["verifier_changed"]
 
 
 def point_of(worker: WorkerOutcome, machine: MachineUse | None = None) -> Point:

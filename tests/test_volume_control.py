@@ -27,7 +27,7 @@ from rich.console import Console
 
 from bench.servers import IOCURVE, Server
 from bench.servers import volume as serve
-from goldens import cases, matches, present
+from goldens import cases, matches, present, rows
 from iocurve.cli.commands import run
 from iocurve.foundation.errors import DialectError, TargetError
 from iocurve.foundation.units import GIB, MIB, SECOND_NS, TIB
@@ -362,28 +362,8 @@ def test_libnfs_sees_each_export_with_its_own_files() -> None:
         assert ["t.0.0" in text for text in listed] == [True, False]
 
 
-HOSTILE = [
-    b"",
-    b"x",
-    b"[]",
-    b"{}",
-    b"\xff\xfe",
-    b'{"do":"format"}',
-    b'{"do":"stats","more":1}',
-    b'{"do":"set","export":3}',
-    b'{"do":"set","iops":0}',
-    b'{"do":"set","quota":"-1"}',
-    b'{"do":"set","quota":"0"}',
-    b'{"do":"set","quota":"999999999999999PiB","profile":"unlimited"}',
-    b'{"do":"set","throughput":"0","profile":"unlimited"}',
-    b'{"do":"set","latency":"9999999d"}',
-    b'{"do":"set","profile":"../../etc/passwd"}',
-    b'{"do":"set","profile":"/none.toml"}',
-    b'{"do":"set","profile":"\\u0000.toml"}',
-    b'{"do":"set","export":"/other","quota":"1TiB"}',
-    b"[" * 60_000,
-    b'{"do":"set","iops":' + b"9" * 5000 + b"}",
-]
+HOSTILE = [text.encode("latin-1") for (text,) in rows("volume/hostile")]
+HOSTILE += [b"[" * 60_000, b'{"do":"set","iops":' + b"9" * 5000 + b"}"]
 
 
 def test_bad_requests_are_answered_and_change_nothing(served: Server, runtime: Path) -> None:

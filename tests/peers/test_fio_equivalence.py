@@ -18,7 +18,7 @@ from typing import Literal, get_args
 
 import pytest
 
-from goldens import rows
+from goldens import cases, rows
 from iocurve.dialects.fio.command import parsed, read_command
 from iocurve.engine.derived import unpack
 from iocurve.engine.outcome import WorkerOutcome
@@ -120,14 +120,7 @@ def test_iocurve_does_what_fio_does(case: Case, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a file system of 1 MiB needs root to be mounted")
-@pytest.mark.parametrize(
-    ("options", "files"),
-    [
-        ("--bs=64k --size=2m --verify=crc32c", {"a.0.0": 768 << 10}),
-        ("--bs=64k --nrfiles=2", {"a.0.0": 384 << 10, "a.0.1": 384 << 10}),
-        ("--bs=64k --size=2m --ioengine=libaio --iodepth=4", {"a.0.0": 768 << 10}),
-    ],
-)
+@cases("fio/filled_devices")
 def test_iocurve_fills_a_device_as_fio_does(options: str, files: dict[str, int], tmp_path: Path) -> None:
     filling = Case("until it is full", f"--name=a --rw=write --fill_device=1 --verify_state_save=0 {options}", "order")
     done = []
