@@ -15,7 +15,7 @@ from bench.servers import Server
 from bench.servers import volume as serve
 from data import synthetic
 from data.synthetic import capped, kind, outcome, plan, worker_outcome, worker_plan
-from goldens import cases, data, matches, present
+from goldens import Golden, cases, data, matches, present
 from iocurve.analysis import read
 from iocurve.analysis.client_limits import client_verdicts, fairness_of
 from iocurve.analysis.limits import limit_of, verdict_of, with_verdicts, without_verdicts
@@ -27,7 +27,7 @@ from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.measure import local
 from iocurve.measure.scenario import runner
 from iocurve.measure.scenario.cases import Cases
-from iocurve.measure.scenario.document import load
+from iocurve.measure.scenario.document import load as scenario_of
 from iocurve.report.conditions import conditions
 from iocurve.report.figures import shared
 from iocurve.report.progress import NoView
@@ -134,7 +134,7 @@ def without_layout(plan: planned.Plan) -> planned.Plan:
 @pytest.mark.alone
 def test_a_scenario_s_clients_have_an_address_each_and_reach_the_egress_of_the_target(tmp_path: Path) -> None:
     (tmp_path / "three.toml").write_text(SCENARIO)
-    scenario = load(str(tmp_path / "three.toml"))
+    scenario = scenario_of(str(tmp_path / "three.toml"))
     target = targets.parse("volume:unlimited?client_egress=160Mb")
     request = runner.Request(scenario, scenario.full, "full", {"volume": target}, probe=False)
     result = runner.carry_out(request, NoView(), lambda _: None)
@@ -151,7 +151,7 @@ def test_a_scenario_s_clients_have_an_address_each_and_reach_the_egress_of_the_t
 @cases("targets/loopback_addresses")
 def test_only_a_server_on_loopback_sees_many_clients(tmp_path: Path, target: str, expected: list[str | None]) -> None:
     (tmp_path / "three.toml").write_text(SCENARIO)
-    scenario = load(str(tmp_path / "three.toml"))
+    scenario = scenario_of(str(tmp_path / "three.toml"))
     with place.opened(targets.parse(target)) as there:
         (case,) = Cases(scenario, scenario.full, {"volume": there}, "tag").all()
     assert [section.target.nfs_source for section in case.job.sections] == expected
@@ -159,7 +159,7 @@ def test_only_a_server_on_loopback_sees_many_clients(tmp_path: Path, target: str
 
 def test_the_system_chooses_the_address_of_a_single_client(tmp_path: Path) -> None:
     (tmp_path / "one.toml").write_text(SCENARIO.replace("clients = 3", "clients = 1"))
-    scenario = load(str(tmp_path / "one.toml"))
+    scenario = scenario_of(str(tmp_path / "one.toml"))
     with place.opened(targets.parse("nfs://127.0.0.1/a")) as there:
         (case,) = Cases(scenario, scenario.full, {"volume": there}, "tag").all()
     assert [section.target.nfs_source for section in case.job.sections] == [None, None]
@@ -206,23 +206,14 @@ def group_and_clients(point: Point, target: TargetFacts) -> tuple[Limit, list[tu
     return verdict, [(one.limit.code, one.limit.text) for one in client_verdicts(point, target)]
 
 
-def test_one_client_of_three_is_limited_by_its_processors() -> None:
-    verdict, each = group_and_clients(at((100, IDLE), (50, BUSY), (100, IDLE)), FREE)
-    unknown = ("unknown", "the figures do not tell")
-    assert each == [unknown, ("client_cpu", OWN_CPU), unknown]
-    assert (verdict.code, verdict.short_name, verdict.confidence) == ("client_cpu", "client's CPU", "possible")
-    assert verdict.text == f"client 2 of 3 (vm2): {OWN_CPU}"
-    assert verdict.evidence == ("the others: 2 of 3 clients: inconclusive",)
-    assert verdict.next_step.startswith("iocurve why --confirm")
-
-
-def test_all_clients_limited_by_their_processors_limit_the_group() -> None:
-    verdict, each = group_and_clients(at(*[(50, BUSY)] * 5), FREE)
-    assert each == [("client_cpu", OWN_CPU)] * 5
-    assert (verdict.text, verdict.confidence) == (f"all 5 clients: {OWN_CPU}", "likely")
-    assert verdict.evidence[-1] == "2 more clients: 2 of 5 clients: client's CPU"
-    alone, _ = group_and_clients(at((50, BUSY)), FREE)
-    assert alone.text == OWN_CPU
+@cases("analysis/client_limits")
+def test_agents_and_their_group_have_a_limit(
+    agents: list[tuple[int, str]], limits: dict[str, int], load: dict[str, Any], golden: Golden
+) -> None:
+    """Of each agent the blocks, and the state of its machine."""
+    machines = {"idle": IDLE, "busy": BUSY}
+    point = at(*((blocks, machines[state]) for blocks, state in agents), **load)
+    golden.check(group_and_clients(point, capped(FREE, **limits)))
 
 
 def test_the_volume_s_limit_is_that_of_every_client_that_has_none_of_its_own() -> None:
@@ -235,26 +226,6 @@ def test_the_volume_s_limit_is_that_of_every_client_that_has_none_of_its_own() -
     assert verdict.evidence[-1] == f"client 2 of 3 (vm2): {OWN_CPU}"
     quiet, _ = group_and_clients(at((third, IDLE), (third, IDLE), (third + 1, IDLE)), synthetic.VOLUME)
     assert quiet.evidence[-1] == "no client is limited by itself"
-
-
-def test_clients_on_machines_of_their_own_each_have_an_egress() -> None:
-    target = capped(FREE, client_bandwidth_write_bytes_per_s=10 * MIB)
-    verdict, each = group_and_clients(at((160, IDLE), (80, IDLE), (160, IDLE), kinds="write"), target)
-    assert verdict.text == "2 of 3 clients at the egress of 10 MiB/s that a client has for writes"
-    assert [code for code, _ in each] == ["client_egress", "unknown", "client_egress"]
-    assert each[0][1] == "the client at the egress of 10 MiB/s that a client has for writes"
-    both = capped(FREE, client_bandwidth_write_bytes_per_s=10 * MIB, throughput_bytes_per_s=25 * MIB)
-    verdict, _ = group_and_clients(at((160, IDLE), (80, IDLE), (160, IDLE), kinds="write"), both)
-    assert verdict.code == "volume_throughput"
-    assert "the egress of 3 clients together is 30 MiB/s, 10 each" in verdict.evidence
-
-
-def test_a_depth_that_is_in_flight_is_a_client_s_limit_only_where_none_is_shared() -> None:
-    verdict, each = group_and_clients(at((950, IDLE), (950, IDLE), depth=1), FREE)
-    assert (verdict.code, [code for code, _ in each]) == ("depth", ["depth", "depth"])
-    volume = capped(FREE, throughput_bytes_per_s=1900 * BLOCK)
-    verdict, each = group_and_clients(at((950, IDLE), (950, IDLE), depth=1), volume)
-    assert (verdict.code, [code for code, _ in each]) == ("volume_throughput", ["volume_throughput"] * 2)
 
 
 def test_a_client_that_measured_nothing_has_no_verdict() -> None:

@@ -10,7 +10,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -69,6 +71,12 @@ def captured(name: str) -> Bundle:
     return Bundle.load(HOSTS / f"{name}.json")
 
 
+def host_of(name: str) -> Bundle:
+    """A composed host, or a captured one."""
+    composer: Callable[[], Bundle] | None = getattr(composed, name, None)
+    return composer() if composer else captured(name)
+
+
 def test_every_captured_host_has_expected_rows() -> None:
     assert {path.stem for path in HOSTS.glob("*.json")} == {name for name, _ in rows("doctor/captured")}
 
@@ -83,7 +91,7 @@ def test_rows_of_a_captured_host(name: str, golden: Golden) -> None:
 
 @cases("doctor/composed")
 def test_rows_of_a_composed_host(name: str, golden: Golden) -> None:
-    found = examined(getattr(composed, name)())
+    found = examined(host_of(name))
     golden.check(ailing(found))
     assert all(row.fix and row.undo for row in found.rows if row.state != "green")
 
@@ -107,24 +115,12 @@ def test_the_scenarios_of_shared_connections_are_told_apart() -> None:
     matches("doctor/the_scenarios_of_shared_connections_are_told", told)
 
 
-def test_a_mount_that_lost_its_nconnect_is_found_by_the_connections_of_the_first() -> None:
-    row = row_of(examined(captured("captured-nfs3-lost")), "nfs.nconnect_shared", "/mnt/m1")
-    assert (row.state, row.found) == ("red", "has 1 connection; /etc/fstab asks for 8; shares with /mnt")
-    options = "vers=3,proto=tcp,port=14049,mountport=14049,rsize=1048576,wsize=1048576,nconnect=8,nolock"
-    assert row.fix == (
-        f"umount /mnt/m1 /mnt; mount -t nfs -o {options} 10.0.0.1:/export2 /mnt/m1; "
-        f"mount -t nfs -o {options} 10.0.0.1:/export1 /mnt; nconnect=8 in /etc/fstab as well: the first decides"
-    )
-
-
-def test_fixes_that_mount_again_keep_the_other_options() -> None:
-    found = examined(captured("captured-nfs3-four"), None, Known("anf-premium"))
-    again = "mount -t nfs -o vers=3,proto=tcp,nconnect=4,port=14049,mountport=14049,rsize=1048576,wsize=1048576,nolock"
-    assert row_of(found, "nfs.slots").fix == (
-        f"sysctl -w sunrpc.tcp_max_slot_table_entries=128; umount /mnt; {again} 10.0.0.1:/export1 /mnt; "
-        "for later boots printf '%s\\n' '# iocurve doctor --fix' 'options sunrpc tcp_max_slot_table_entries=128' "
-        "> /etc/modprobe.d/iocurve-nfs.conf"
-    )
+@cases("doctor/rows")
+def test_a_check_has_its_row(
+    host: str, subject: str | None, known: dict[str, Any], check: str, row: str | None, golden: Golden
+) -> None:
+    found = row_of(examined(host_of(host), subject, Known(**known)), check, row)
+    golden.check([found.state, found.found, found.fix])
 
 
 def fixed(found: Diagnosis) -> list[str]:
@@ -134,7 +130,7 @@ def fixed(found: Diagnosis) -> list[str]:
 @pytest.mark.parametrize("name", [name for table in ("captured", "composed") for name, _ in rows(f"doctor/{table}")])
 def test_no_fix_undoes_another(name: str) -> None:
     """Each mount has one line, whichever row prints it; the file of module options has one content, that of --fix."""
-    found = examined(getattr(composed, name)() if hasattr(composed, name) else captured(name))
+    found = examined(host_of(name))
     lines = {part for part in fixed(found) if part.startswith("mount -t")}
     assert len(lines) == len({line.split()[-1].rstrip(":") for line in lines})
     wanted = fixes.files(found).get(fixes.MODPROBE)
@@ -158,42 +154,12 @@ def test_a_mount_line_has_the_options_of_all_rows() -> None:
     assert "soft" not in words
 
 
-def test_idle_connections_are_not_missing_ones() -> None:
-    found = row_of(examined(composed.idle()), "nfs.nconnect").found
-    assert found == "4 connections, 0 open (idle mounts close theirs after 5 min); 4 advised for Azure Files"
-
-
-def test_a_profile_says_how_many_connections_and_slots_a_mount_should_have() -> None:
-    known = Known(profile="anf-premium", nconnect=8)
-    found = ailing(examined(captured("captured-nfs3-four"), "/mnt", known))
-    assert found["nfs.nconnect /mnt"] == "yellow"
-    assert found["nfs.slots /mnt"] == "red"
-
-
-def test_windows_are_judged_by_what_the_virtual_machine_sends() -> None:
-    source = captured("captured-nfs3-one")
-    without = row_of(examined(source, "/mnt"), "nfs.tcp_buffers")
-    sized = row_of(examined(source, "/mnt", Known(vm="e104id_v5")), "nfs.tcp_buffers")
-    assert (without.state, sized.state) == ("green", "red")
-    assert "11,921 MiB/s wanted" in sized.found
-
-
 def test_a_volume_that_carries_more_than_the_machine_sends_needs_several_clients() -> None:
     known = Known("anf-premium", 8, resolve("anf-premium", 40 * TIB).caps, "D32s_v5")
     row = row_of(examined(captured("captured-nfs3-one"), "/mnt", known), "machine.vm_size")
     assert row.state == "yellow"
     assert row.found.endswith("the volume carries 2,560 MiB/s, this machine sends 1,907")
     assert row.fix == "2 clients of this size, or a size with more network bandwidth"
-
-
-def test_an_unknown_size_is_said_to_be_unknown() -> None:
-    row = row_of(examined(composed.nvme(), None, Known(vm="Z1")), "machine.vm_size")
-    assert (row.state, row.found) == ("yellow", "Z1: not in the list")
-
-
-def test_a_url_is_checked_by_its_connections() -> None:
-    found = examined(composed.nvme(), "nfs://10.0.0.4/vol?nconnect=2", Known("anf-ultra", 8))
-    assert row_of(found, "nfs.nconnect").fix == "nconnect=8"
 
 
 @pytest.mark.parametrize("subject", ["/dev/sdc1", "sdc", "/data", "/data/file"])

@@ -67,31 +67,26 @@ def refusal(text: str, directory: Path) -> str:
     return str(caught.value)
 
 
-def test_the_tree_is_that_of_elbencho(tmp_path: Path) -> None:
-    # Names as elbencho 3.1-10 made them.
-    ran("-d -w -t 2 -n 2 -N 3 -s 5k -b 2k .", tmp_path)
-    files = [f"r{rank}/d{number}/r{rank}-f{file}" for rank in (0, 1) for number in (0, 1) for file in range(3)]
-    directories = [name for rank in (0, 1) for name in (f"r{rank}", f"r{rank}/d0", f"r{rank}/d1")]
-    assert below(tmp_path) == sorted([*files, *directories])
-    assert {(tmp_path / name).stat().st_size for name in files} == {5 << 10}
+@cases("elbencho/runs")
+def test_command_lines_run_one_after_another(
+    directories: list[str], texts: list[str], golden: Golden, tmp_path: Path
+) -> None:
+    """After each line: entries and operations of its phases, and what is there with its size."""
+    for name in directories:
+        (tmp_path / name).mkdir()
+    found = []
+    for text in texts:
+        rows = [(row.phase.name, row.entries, row.values(row.phase.data).operations[1]) for row in ran(text, tmp_path)]
+        left = {name: (tmp_path / name).stat().st_size for name in below(tmp_path) if (tmp_path / name).is_file()}
+        found.append([rows, below(tmp_path), left])
+    golden.check(found)
 
 
-def test_without_directories_all_threads_use_the_one_that_is_given(tmp_path: Path) -> None:
-    rows = ran("-d -w -r -t 2 -n 0 -N 2 -s 4k .", tmp_path)
-    assert below(tmp_path) == ["r0-f0", "r0-f1", "r1-f0", "r1-f1"]
-    assert [row.phase.name for row in rows] == ["WRITE", "READ"]
-
-
-def test_all_phases_run_in_elbenchos_order_and_leave_nothing(tmp_path: Path) -> None:
-    rows = ran("-D -F -r -w -d --stat -t 2 -n 3 -N 4 -s 64k -b 16k .", tmp_path)
-    done = {row.phase.name: (row.entries, sum(row.values(row.phase.data).operations[1:])) for row in rows}
-    matches("elbencho/all_phases_run_in_elbenchos_order_and_leave", done)
-    assert below(tmp_path) == []
-
-
-def test_empty_files_are_created_opened_and_deleted(tmp_path: Path) -> None:
-    rows = ran("-d -w -r -F -t 2 -N 2 .", tmp_path)
-    assert [(row.phase.name, row.entries) for row in rows] == [("MKDIRS", 2), ("WRITE", 4), ("READ", 4), ("RMFILES", 4)]
+def test_several_paths_are_explained(tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / name).mkdir()
+    text = prepared("-d -t 2 -n 4 a b c", tmp_path).explanation()
+    assert text.startswith(f"{tmp_path}/a {tmp_path}/b {tmp_path}/c: ")
 
 
 def test_threads_share_the_blocks_of_all_files(tmp_path: Path) -> None:
@@ -124,25 +119,6 @@ def test_direct_and_random_transfers_have_whole_blocks(tmp_path: Path) -> None:
     assert [(tmp_path / name).stat().st_size for name in "gh"] == [100 << 10, 160 << 10]
 
 
-def test_directories_are_in_several_paths_in_turn(tmp_path: Path) -> None:
-    # The tree that elbencho 3.1-10 made of this command line.
-    for name in "abc":
-        (tmp_path / name).mkdir()
-    rows = ran("-d -w --stat -r -t 2 -n 4 -N 1 -s 3k -b 2k a b c", tmp_path)
-    assert [(row.phase.name, row.entries) for row in rows] == [("MKDIRS", 8), ("WRITE", 8), ("STAT", 8), ("READ", 8)]
-    directories = ["a/r0/d0", "a/r0/d3", "b/r0/d1", "c/r0/d2", "b/r1/d0", "b/r1/d3", "c/r1/d1", "a/r1/d2"]
-    ranks = [f"{path}/r{rank}" for path in "abc" for rank in (0, 1)]
-    files = [f"{directory}/{directory[2:4]}-f0" for directory in directories]
-    assert below(tmp_path) == sorted(["a", "b", "c", *ranks, *directories, *files])
-    assert (
-        prepared("-d -t 2 -n 4 a b c", tmp_path).explanation().startswith(f"{tmp_path}/a {tmp_path}/b {tmp_path}/c: ")
-    )
-    ran("-F -D -t 2 -n 4 -N 1 a b c", tmp_path)
-    assert below(tmp_path) == ["a", "b", "c"]
-    ran("-w -t 3 -n 0 -N 1 -s 1k a b", tmp_path)
-    assert below(tmp_path) == ["a", "a/r0-f0", "a/r2-f0", "b", "b/r1-f0", "c"]
-
-
 def test_the_latency_of_a_file_is_from_its_open_to_its_close(tmp_path: Path) -> None:
     for row in ran("-d -w -r -t 2 -N 3 -s 8k -b 4k .", tmp_path)[1:]:
         parts = [row.view((kind,)).service for kind in ("create", "open", *row.phase.data, "close")]
@@ -164,13 +140,6 @@ def test_random_offsets_are_in_the_share_of_each_thread(tmp_path: Path) -> None:
     (row,) = ran("-w -t 4 -s 1m -b 4k --rand f1 f2", tmp_path)
     assert (row.values(("write",)).operations[1], (tmp_path / "f2").stat().st_size) == (512, 1 << 20)
     assert isinstance(first.engine, AioEngine)
-
-
-def test_files_are_written_read_and_deleted(tmp_path: Path) -> None:
-    rows = ran("-w -r -F -t 3 -s 1m -b 64k f[1-2]", tmp_path)
-    moved = [(row.phase.name, row.values(row.phase.data).operations[1], row.entries) for row in rows]
-    assert moved == [("WRITE", 32, 0), ("READ", 32, 0), ("RMFILES", 0, 2)]
-    assert below(tmp_path) == []
 
 
 def test_a_write_phase_does_not_shorten_a_file(tmp_path: Path) -> None:
@@ -298,15 +267,6 @@ def test_a_path_may_have_the_prefix_of_file_systems(tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     one = prepared(f"-d -w -s 4k file://{tmp_path}/d", tmp_path)
     assert (one.options.paths, one.data_set.is_tree) == ((f"{tmp_path}/d",), True)
-
-
-def test_threads_may_share_the_directories_of_the_first(tmp_path: Path) -> None:
-    ran("-d -w --dirsharing -t 3 -n 2 -N 2 -s 4k .", tmp_path)
-    assert below(tmp_path) == sorted(
-        ["r0", "r0/d0", "r0/d1", *(f"r0/d{d}/r{rank}-f{f}" for d in (0, 1) for rank in (0, 1, 2) for f in (0, 1))]
-    )
-    ran("-r -F -D --dirsharing -t 3 -n 2 -N 2 -s 4k .", tmp_path)
-    assert below(tmp_path) == []
 
 
 def test_files_of_directories_are_read_at_random_places(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data import synthetic
-from goldens import cases, data, matches
+from goldens import Golden, cases, data, matches
 from iocurve._native import Histogram
 from iocurve.dialects.fio.command import prepare, read_command
 from iocurve.dialects.fio.invocation import FioCommand
@@ -80,14 +80,9 @@ def _in_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 EACH = [(1003 * MS, "read", 4096, 2048.0, 8192), (1007 * MS, "write", 8192, 4e6, 0), (1008 * MS, "fsync", 0, 9.0, 0)]
 
 
-def test_a_line_for_each_operation() -> None:
-    files = written("--write_bw_log=x --write_iops_log=y --write_lat_log", worker(log_of(EACH)))
-    matches("fio#line operation", files)
-
-
-def test_offsets_stand_before_the_priority() -> None:
-    files = written("--write_lat_log=x --log_offset=1", worker(log_of(EACH)))
-    assert files["x_lat.1.log"] == ["3, 2048, 0, 4096, 8192, 0", "7, 4000000, 1, 8192, 0, 0"]
+@cases("fio/logs")
+def test_logs_have_a_line_for_each_operation(options: str, golden: Golden) -> None:
+    golden.check(written(options, worker(log_of(EACH))))
 
 
 def test_jobs_have_logs_of_their_own_or_share_one() -> None:
@@ -103,13 +98,6 @@ WINDOWS = [
     (1050 * MS, "read", 122_880, 2000.0, 30),
     (1200 * MS, "read", 51_200, 500.0, 5),
 ]
-
-
-@pytest.mark.parametrize(
-    ("option", "prefix"), [("--write_bw_log", "a"), ("--write_bw_log=1", "1"), ("--write_bw_log=x", "x")]
-)
-def test_a_log_without_a_prefix_has_the_name_of_the_job(option: str, prefix: str) -> None:
-    assert list(written(option, worker(log_of(EACH)))) == [f"{prefix}_bw.1.log"]
 
 
 def test_windows_are_added_up_and_a_part_at_the_end_has_latencies_only() -> None:
@@ -150,17 +138,6 @@ def test_windows_have_the_largest_of_each_part() -> None:
     lines = written(options, worker(log.replace(**parts)))
     values = {name: lines[f"x_{name}.1.log"][0].split(", ")[1:3] for name in ("lat", "slat", "clat")}
     assert values == {"lat": ["70", "140"], "slat": ["20", "30"], "clat": ["50", "60"]}
-
-
-def test_there_is_no_slat_log_where_slat_is_not_wanted() -> None:
-    for option, names in (
-        ("", {"lat", "slat", "clat"}),
-        ("--disable_slat=1", {"lat", "clat"}),
-        ("--disable_lat=1", {"slat", "clat"}),
-        ("--disable_clat=1", {"lat", "slat"}),
-    ):
-        files = written(f"--write_lat_log=x {option}", worker(log_of(EACH)))
-        assert set(files) == {f"x_{name}.1.log" for name in names}
 
 
 @pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")

@@ -56,26 +56,10 @@ def test_the_number_of_items_follows_from_the_tree(text: str, numbers: list[int]
     assert [made.loops, made.directories, made.per_directory, made.items] == numbers
 
 
-def test_the_tree_and_its_items_have_mdtests_names(tmp_path: Path) -> None:
-    arguments = ["-C", "-I", "1", "-z", "1", "-b", "2", "--np", "2", "-d", str(tmp_path)]
-    assert ran(prepare(arguments))["Directory creation"] == 6
-    tree = "test-dir.0-0/mdtest_tree.0"
-    nodes = ((tree, 0), (f"{tree}/mdtest_tree.1", 1), (f"{tree}/mdtest_tree.2", 2))
-    items = [
-        f"{node}/{kind}.mdtest.{rank}.{number}" for node, number in nodes for kind in ("dir", "file") for rank in (0, 1)
-    ]
-    assert below(tmp_path) == sorted(["test-dir.0-0", *(node for node, _ in nodes), *items])
-
-
-def test_each_phase_may_run_apart(tmp_path: Path) -> None:
-    for flag, phases in (
-        ("-C", {"Test directory creation": 1, "Tree creation": 1, "File creation": 6}),
-        ("-T", {"File stat": 6}),
-        ("-E", {"File read": 6}),
-        ("-r", {"File removal": 6, "Tree removal": 1, "Test directory removal": 1}),
-    ):
-        assert ran(prepare([flag, "-F", "-n", "3", "--np", "2", "-N", "1", "-d", str(tmp_path)])) == phases
-    assert below(tmp_path) == []
+@cases("mdtest/runs")
+def test_command_lines_run_one_after_another(texts: list[str], golden: Golden, tmp_path: Path) -> None:
+    """After each line: operations of its phases, and what is there."""
+    golden.check([[ran(prepare([*text.split(), "-d", str(tmp_path)])), below(tmp_path)] for text in texts])
 
 
 def test_with_u_each_task_has_a_tree_and_with_n_uses_that_of_another() -> None:
@@ -181,11 +165,6 @@ def test_after_a_stonewall_each_task_catches_up_with_the_fastest() -> None:
     assert rest.paths == (["b1"],)
     assert wear_out(phase, [2, 2]) is None
     assert phase.limited(2).paths == (["a0", "a1"], ["b0", "b1"])
-
-
-def test_a_stonewall_that_is_not_reached_changes_nothing(tmp_path: Path) -> None:
-    done = ran(prepare(["-F", "-W", "60", "-n", "5", "--np", "2", "-d", str(tmp_path)]))
-    assert (done["File creation"], done["File stat"]) == (10, 10)
 
 
 def test_the_table_has_mdtests_form() -> None:

@@ -78,7 +78,6 @@ def test_intervals_of_correlated_values_hold_the_true_mean_as_often_as_they_say(
 
 def test_one_value_tells_nothing_about_its_error() -> None:
     assert sample_mean([3.0]).half_width == math.inf
-    assert series_mean([3.0]).half_width == math.inf
 
 
 def test_errors_carry_over_to_first_order() -> None:
@@ -160,16 +159,9 @@ def test_a_quiet_series_stops_at_the_shortest_length() -> None:
     assert stopping.enough(values)
 
 
-def test_a_series_that_is_too_short_gets_no_interval() -> None:
-    assert series_mean([1.0, 2.0] * 3).half_width == math.inf
-
-
-def test_a_series_without_a_stable_mean_gets_no_interval() -> None:
-    assert series_mean([float(value) for value in range(100)]).half_width == math.inf
-
-
-def test_a_series_that_does_not_vary_is_exact() -> None:
-    assert series_mean([7.0] * 30).half_width == 0
+@cases("analysis/half_widths")
+def test_the_half_width_of_a_series(values: list[float], times: int, half_width: float) -> None:
+    assert series_mean(values * times).half_width == half_width
 
 
 # ---- rare events, levels that come back, long memory
