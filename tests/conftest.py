@@ -37,6 +37,7 @@ GROUPS = {
     "test_kernel_client.py": "kernel",
     "test_fio_plot.py": "fio-plot",
     "test_check.py": "check",
+    "test_wording.py": "wording",
 }
 """Files whose tests run one after another in one process: what they share takes long to start."""
 SERVERS = {"ganesha", "restarting_ganesha", "cluster", "served", "volume", "shared_volume", "kernel_nfs"}

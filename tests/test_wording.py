@@ -38,9 +38,8 @@ AT_MOST = {
 @cache
 def lines() -> list[str]:
     paths = {path for pattern in TEXTS for path in ROOT.glob(pattern)} - {Path(__file__), ROOT / "CONTRIBUTING.md"}
-    return [
-        f"{path.relative_to(ROOT)}: {line}" for path in sorted(paths) for line in path.read_text("utf-8").splitlines()
-    ]
+    named = {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in sorted(paths)}
+    return [f"{name}: {line}" for name, text in named.items() for line in text.splitlines()]
 
 
 @pytest.mark.parametrize(("pattern", "at_most"), list(AT_MOST.items()))
