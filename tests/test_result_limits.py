@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +21,7 @@ from goldens import cases, matches, present
 from iocurve.analysis import read
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, next_steps
 from iocurve.analysis.limits import knee, limit_of, limits_of, verdict_of, verdicts_of, with_verdicts
+from iocurve.analysis.observations import observations
 from iocurve.analysis.run_limits import limits_shown
 from iocurve.engine.outcome import CpuTime
 from iocurve.engine.plan import NfsEngine, Plan, Rate
@@ -337,16 +338,91 @@ def test_points_that_were_held_up_prove_nothing() -> None:
     assert {found[id(one.point)].code for one in held_up[:3]} == {"volume_throughput"}
 
 
+@pytest.mark.parametrize(
+    ("dispersion", "expected"),
+    [
+        (0.02, ("volume_iops", "likely")),
+        (1.1, ("server_parallelism", "likely")),
+        (0.3, ("volume_iops", "possible")),
+        (None, ("volume_iops", "possible")),
+    ],
+)
+def test_a_limit_lets_operations_through_evenly_and_a_server_does_not(
+    dispersion: float | None, expected: tuple[str, str]
+) -> None:
+    points = observed(target(volume_iops=lambda _: 5000), LOADS, random.Random(1))
+    varied = [replace(one, latency_variation=1.0, dispersion=dispersion) for _, one in points]
+    found = limits_shown(varied, SILENT)
+    assert {_code(found.get(id(one.point))) for one in varied if one.iops > 4900} == {expected}
+
+
+def test_equal_operations_in_each_window_are_a_limit() -> None:
+    points = observed(target(volume_iops=lambda _: 5000), LOADS, random.Random(1))
+    found = limits_shown([replace(one, is_in_windows=one.iops > 4900) for _, one in points], SILENT)
+    assert ("volume_iops", "likely") in {_code(limit) for limit in found.values()}
+
+
+def test_a_server_that_does_one_operation_of_a_file_at_a_time_is_no_limit_of_a_connection() -> None:
+    found = codes(target(server_parallelism=lambda load: 1500 * load.workers))
+    named = {code for code in found.values() if code and code[1] == "likely"}
+    assert named <= {("server_parallelism", "likely"), ("depth", "likely"), ("saturated", "likely")}
+    assert ("server_parallelism", "likely") in named
+
+
+def test_mixes_of_which_nothing_waits_are_at_their_depth() -> None:
+    assert set(codes(target()).values()) == {("depth", "likely")}
+
+
+def series(counts: Sequence[int]) -> Point:
+    """Half a second of reads at depth 16, in intervals of 50 ms."""
+    length = SECOND_NS // 20
+    intervals = [
+        synthetic.interval(number, number * length, (number + 1) * length, {"read": count}, 4 * KIB)
+        for number, count in enumerate(counts)
+    ]
+    took = 16 * length * len(counts) // sum(counts)
+    done = worker_outcome(
+        {"read": kind({took: sum(counts)}, 4 * KIB)}, intervals=intervals, window_ns=(0, length * len(counts))
+    )
+    load = plan([worker_plan([("read", 1)], block_bytes=4 * KIB, depth=16)]).replace(interval_ns=length)
+    return Point(name=str(counts), family="f", axes={}, plan=load, outcome=outcome(done))
+
+
+@pytest.mark.parametrize(
+    ("counts", "iops", "is_in_windows"),
+    [
+        ([100] * 10, 2000, False),
+        ([265, 264, 265, 240, 220, 219, 220, 220, 219, 220], 4390, False),
+        ([219, 220, 219, 220, 240, 264, 265, 265, 264, 265], 5290, False),
+        ([0, 0, 119, 0, 0, 119, 0, 0, 119, 0], 714, True),
+        # As many in each window, wherever the point starts.
+        ([119, 0, 0, 119, 0, 0, 119, 0, 0, 119], 952, True),
+        ([0, 0, 119, 0, 0, 60, 0, 0, 119, 0], 596, False),
+    ],
+)
+def test_a_rate_is_that_of_the_last_level_or_of_whole_windows(
+    counts: list[int], iops: float, is_in_windows: bool
+) -> None:
+    found = observations([series(counts)], SILENT)
+    assert [one.is_in_windows for one in found] == [is_in_windows] * len(found)
+    assert [one.iops for one in found] == [pytest.approx(iops, rel=0.005)] * len(found)
+    assert found or not is_in_windows
+
+
 # ---- error rates
 
 
 @pytest.mark.parametrize("form", ["hard", "soft"])
 @pytest.mark.parametrize("limits", [0, 1, 2, 3])
 def test_few_verdicts_are_wrong(limits: int, form: Literal["hard", "soft"]) -> None:
-    """Targets and loads drawn at random; 240 runs in all."""
+    """Targets and loads drawn at random: the first 240 of the 1,040 runs that ``python -m bench.truth.drawn_runs`` has.
+
+    At 1 % of wrong runs, more than two of thirty have a probability of 0.3 % (binomial).
+    """
     found = drawn_runs.counts(limits, form, range(30))
     assert found["right"] >= 110
-    assert found["wrong"] <= 0.02 * (found["right"] + found["wrong"])
+    assert found["wrong runs"] <= 2
+    assert found["wrong"] <= 0.01 * (found["right"] + found["wrong"]) or found["wrong runs"] <= 1
 
 
 # ---- whole results

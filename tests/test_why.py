@@ -92,7 +92,7 @@ TARGETS: tuple[tuple[Target, Plan, str, str], ...] = (
         r"at a limit of about 2[45]\.?\d* MiB/s that a client has for reads",
     ),
     (on_bytes(None, "client"), load("write"), "client_egress", r".* MiB/s that a client has for writes"),
-    (on_operations(None, "client"), load(), "client_iops", r".* IOPS that a client has for reads"),
+    (on_operations(None, "client"), load(), "client_iops", r".* IOPS that a client has"),
     (on_bytes(None, "connection"), load(), "connection_throughput", r".* MiB/s that a connection has"),
     (
         Target(delay=lambda: 5e-3, slots=2),

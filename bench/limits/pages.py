@@ -21,13 +21,15 @@ from bench.limits import held_out, kinds
 from bench.limits.case import HELD_OUT, KINDS, Case, Kind, Load, logarithmic, service
 from bench.limits.examine import CONFIDENT, GENERAL, Machine, final_name, judged_name
 from bench.limits.simulated import ADDRESS, IDLE_SHARE, Server, on_own_files, planned, simulated
-from iocurve.analysis.limits import verdicts_of
+from iocurve.analysis.limits import Known, verdicts_of
+from iocurve.analysis.observations import observations
 from iocurve.engine.plan import Plan
 from iocurve.foundation.units import SECOND_NS
 from iocurve.measure import variations
 from iocurve.measure.confirm import RUNTIME_NS, tested
 from iocurve.measure.scenario import runner
 from iocurve.measure.why import diagnose
+from iocurve.model.fit import TargetPart, explained
 from iocurve.result import host
 from iocurve.result.document import Limit, Point, Probe, Result, TargetFacts
 
@@ -233,9 +235,10 @@ def measured(server: Server, seed: int) -> Result:
 def probed(result: Result, server: Server) -> Result:
     """The page with the probes of a short envelope."""
     tried: list[str] = []
+    known: Known = {}
     plans = {point.name: on_own_files(point.plan) for point in result.points}
     until_s = server.clock_s + runner.PROBE_SHORT_S
-    while len(tried) < runner.PROBES_MAX and (point := runner.next_probe(result, tried, plans.get)):
+    while len(tried) < runner.PROBES_MAX and (point := runner.next_probe(result, tried, plans.get, known)):
         left_s = until_s - server.clock_s
         if left_s < runner.PROBE_LEAST_S:
             break
@@ -267,11 +270,34 @@ def examined(name: str, seed: int) -> dict[str, Any]:
         "bare": judged_page(verdicts_of(bare), right),
         "judged": judged_page(verdicts, right),
         "names": [_name(one) in true for one, true in zip(verdicts, right, strict=True) if _name(one) and true],
+        "weights": _weights(bare, right),
         "named": [[one.code, one.confidence] if one else None for one in verdicts],
         "confirmed": judged_name(right[fastest], confirmed["final"], IDLE_SHARE) if right[fastest] else "void",
         "fastest": fastest,
         **confirmed,
     }
+
+
+def _weights(page: Result, right: Sequence[frozenset[str]]) -> list[tuple[float, bool]]:
+    """The weight of the first part of each point that profiles explain, and whether the part holds the point down."""
+    true = {id(point): names for point, names in zip(page.points, right, strict=True) if names}
+    found = observations(page.points, FACTS)
+    pairs = zip(found, explained(found).shares, strict=True) if found else ()
+    firsts = [(one, max(share, key=lambda part: share[part]), share) for one, share in pairs if id(one.point) in true]
+    return [(share[part], bool(_names(part) & true[id(one.point)])) for one, part, share in firsts if part]
+
+
+def _names(part: TargetPart) -> frozenset[str]:
+    """The names of a part; equal IOPS are a limit's or the server's, which weights do not tell apart."""
+    if part.quantity == "in_flight":
+        return frozenset({"depth"})
+    if part.quantity == "time" or part.scope == "file":
+        return frozenset({"server_parallelism", "volume_throughput", "volume_iops"})
+    unit = "throughput" if part.quantity == "bytes_per_s" else "iops"
+    if part.scope == "connection":
+        return frozenset({f"connection_{unit}", "connection_requests"})
+    of = "" if part.kind == "any" else f"{part.kind}_"
+    return frozenset({f"volume_{of}{unit}", "server_parallelism"} if unit == "iops" else {f"volume_{of}{unit}"})
 
 
 def _confirmed(point: Point, verdict: Limit | None, server: Server) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -85,7 +86,44 @@ def pages_table(records: Sequence[Mapping[str, Any]]) -> str:
         names = sorted({record["kind"] for record in of_group})
         lines += [_page_row(name, [record for record in of_group if record["kind"] == name]) for name in names]
         lines.append(_page_row("**only scored**" if scored else "**set on**", of_group))
-    return "\n".join(lines)
+    return "\n".join([*lines, "", *_reliability(records)])
+
+
+RELIABILITY_COLUMNS = (
+    "weight of a name",
+    "points, set on",
+    "mean weight",
+    "right",
+    "points, only scored",
+    "mean weight",
+    "right",
+    "right",
+)
+WEIGHTS = (0.0, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
+"""Bounds of the weights of names that are counted together."""
+BAR = 20
+"""Characters of a diagram's bar for all."""
+
+
+def _reliability(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Of the names that profiles give a weight, the share that is right: a diagram, by families."""
+    lines = [line(RELIABILITY_COLUMNS), line(["---", *["---:"] * 6, "---"])]
+    for low, high in pairwise(WEIGHTS):
+        cells: list[object] = []
+        share = 0.0
+        for scored in (False, True):
+            found = [
+                (weight, is_right)
+                for record in records
+                if record["scored"] == scored
+                for weight, is_right in record.get("weights", ())
+                if low < weight <= high
+            ]
+            share = sum(is_right for _, is_right in found) / len(found) if found else 0.0
+            mean = sum(weight for weight, _ in found) / len(found) if found else 0.0
+            cells += [len(found), f"{mean:.1%}", f"{share:.1%}"]
+        lines.append(line((f"{low:.0%} to {high:.0%}", *cells, f"`{'#' * round(BAR * share):{BAR}}`")))
+    return lines
 
 
 def _page_row(name: str, records: Sequence[Mapping[str, Any]]) -> str:

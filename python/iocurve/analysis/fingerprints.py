@@ -198,7 +198,7 @@ def client_verdict(clients: Response, blocks: Response | None) -> Limit:
     else:
         code = "client_read" if kind == "read" else "client_egress"
         rate = f"{format_number(load.held_up * load.bytes_per_s() / MIB, 4)} MiB/s"
-    text = f"at a limit of about {rate} that a client has for {kind}s"
+    text = f"at a limit of about {rate} that a client has{'' if code == 'client_iops' else f' for {kind}s'}"
     return limit(code, text, load.target, confidence="likely", evidence=evidence)
 
 

@@ -37,11 +37,16 @@ def limits_of(result: Result) -> list[Limit | None]:
     return [found if found and found.code != UNKNOWN else None for found in verdicts_of(result)]
 
 
-def verdicts_of(result: Result) -> list[Limit | None]:
+Known = dict[tuple[int, ...], tuple[tuple[Point, ...], dict[int, Limit]]]
+"""What points show together, by their identities; the points are kept, so that no other has these."""
+
+
+def verdicts_of(result: Result, known: Known | None = None) -> list[Limit | None]:
     """The verdict on each point, in the order of the points; None where nothing was measured.
 
     Verdicts that the result holds are taken over. Where a point by itself leaves the limit open, the points of a target
     that tells nothing of itself are compared with one another; in a depth series, points past the knee are saturated.
+    Who asks again after further probes keeps ``known``, so that the same points are compared once.
     """
     verdicts = [point.limit or verdict_of(point, result.target_of(point)) for point in result.points]
     open_points = [
@@ -49,7 +54,7 @@ def verdicts_of(result: Result) -> list[Limit | None]:
         for point, verdict in zip(result.points, verdicts, strict=True)
         if not point.limit and (_is_open(verdict) or _is_of_processors(verdict))
     ]
-    together = _together(open_points, result)
+    together = _together(open_points, result, {} if known is None else known)
     saturated = {
         id(point): found
         for series in depth_series(result.points)
@@ -80,7 +85,7 @@ def _surer(verdict: Limit | None, shown: Limit | None) -> Limit | None:
     return shown
 
 
-def _together(points: Sequence[Point], result: Result) -> dict[int, Limit]:
+def _together(points: Sequence[Point], result: Result, known: Known) -> dict[int, Limit]:
     """The limits that points show together and that probes found, by target and number of agents."""
     by_target: dict[tuple[str, int], list[Point]] = {}
     for point in points:
@@ -89,7 +94,10 @@ def _together(points: Sequence[Point], result: Result) -> dict[int, Limit]:
     for of_target in by_target.values():
         target = result.target_of(of_target[0])
         if tells_nothing(target):
-            shown = limits_together(of_target, target)
+            key = tuple(map(id, of_target))
+            if key not in known:
+                known[key] = tuple(of_target), limits_together(of_target, target)
+            _, shown = known[key]
             probed = probed_limits(of_target, result.perturbation_tests, shown, target)
             verdicts |= shown
             verdicts |= {key: found for key, found in probed.items() if wants_probe(shown.get(key))}

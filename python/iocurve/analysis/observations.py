@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, groupby
+from statistics import fmean, pvariance
 
+from iocurve.analysis.level_changes import LevelStep, level_change, levels
 from iocurve.analysis.measured_load import IN_FLIGHT, MeasuredLoad
 from iocurve.engine.plan import FixedBlocks
+from iocurve.foundation.units import SECOND_NS
 from iocurve.model.fit import DISTANCE_MAX, ERROR_MIN, LoadRate
 from iocurve.result.document import Point, TargetFacts
 from iocurve.result.stalls import STARVED, STEAL_SHARE, waited_for_others
@@ -24,6 +27,8 @@ NORMAL = 1.96
 """Half widths of 95 % intervals are this many standard errors of a normal distribution."""
 REPEATS_MIN = 3
 SERIES_MIN = 8
+ROUNDED = 0.25
+"""Variance of a whole number of operations."""
 HELD_UP = 1.02
 """A rate that is higher by this factor between stalls of this machine was held up."""
 KNOWN_KINDS = ("nfs", "directory", "file", "device", "unknown")
@@ -37,6 +42,12 @@ class ObservedPoint(LoadRate, frozen=True, kw_only=True, dict=True):
     """Threads of the load."""
     latency_ns: float
     """Mean."""
+    latency_variation: float = 0.0
+    """Squared coefficient of variation of the latencies."""
+    dispersion: float | None = None
+    """Variance of the operations of an interval to their mean; None where there are too few intervals."""
+    is_in_windows: bool = False
+    """The rate is that of whole windows of a limit: operations, then none until the next window."""
 
 
 def tells_nothing(target: TargetFacts) -> bool:
@@ -47,52 +58,99 @@ def tells_nothing(target: TargetFacts) -> bool:
 
 def observations(points: Iterable[Point], target: TargetFacts) -> list[ObservedPoint]:
     """The points that can be compared."""
-    return [found for point in points if (found := _observation(MeasuredLoad(point, target)))]
+    loads = [load for point in points if _is_comparable(load := MeasuredLoad(point, target))]
+    window_s = _window_s(loads)
+    return [found for load in loads if (found := _observation(load, window_s))]
 
 
-def _observation(load: MeasuredLoad) -> ObservedPoint | None:
+def _is_comparable(load: MeasuredLoad) -> bool:
+    """True of a closed loop with all of its depth in flight, of reads and writes of one block size."""
     summary, point = load.summary, load.point
     if len(point.plan.groups) > 1 or not summary.operations or summary.errors or summary.paced:
-        return None
+        return False
     if any(client.state not in ("finished", "merged") for client in point.clients):
-        return None
-    machines = max(1, len(point.clients))
-    blocks, orders, kinds = set(), set(), set()
-    for worker in load.workers:
-        if worker.plan.think:
-            return None
-        for operation in worker.plan.operations:
-            kinds.add(operation.kind)
-            orders.add(str(operation.random_percent))
-            blocks.add(operation.blocks.bytes if isinstance(operation.blocks, FixedBlocks) else None)
-    (size, *others) = blocks
-    error = _error(load)
+        return False
+    if any(worker.plan.think for worker in load.workers) or len(load.clients) > max(1, len(point.clients)):
+        return False
+    operations = [operation for worker in load.workers for operation in worker.plan.operations]
     is_full = summary.concurrency_achieved >= IN_FLIGHT * summary.depth_requested
-    if (
-        size is None
-        or others
-        or kinds - {"read", "write"}
-        or len(load.clients) > machines
-        or not is_full
-        or error is None
-    ):
+    has_size = all(isinstance(one.blocks, FixedBlocks) for one in operations)
+    return is_full and has_size and len({one.blocks for one in operations}) == 1 and _kinds(load) <= {"read", "write"}
+
+
+def _kinds(load: MeasuredLoad) -> set[str]:
+    return {operation.kind for worker in load.workers for operation in worker.plan.operations}
+
+
+def _observation(load: MeasuredLoad, window_s: float) -> ObservedPoint | None:
+    operations = [operation for worker in load.workers for operation in worker.plan.operations]
+    (size,) = {one.blocks.bytes for one in operations if isinstance(one.blocks, FixedBlocks)}
+    rates = [interval.iops for interval in load.course]
+    step, in_window = levels(rates) or levels(rates[::-1]), _in_window(load)
+    iops, error = load.iops(), _error(load, rates)
+    if in_window and window_s:
+        iops, error = in_window / window_s, ERROR_MIN
+    elif step and not load.point.runs:
+        # Credits ran out, or a limit changed: the last level is what it is now.
+        last = rates[step.index + 1 :] if step == levels(rates) else rates[-step.index :]
+        iops, error = fmean(last), relative_error([], last)
+    if error is None:
         return None
+    summary = load.summary
     return ObservedPoint(
-        point=point,
+        point=load.point,
         block_bytes=size,
         mix=_mix(load),
         read_share=load.iops("read") / load.iops(),
-        order=" ".join(sorted(orders)),
+        order=" ".join(sorted({str(one.random_percent) for one in operations})),
         depth=summary.depth_requested,
         workers=len(load.workers),
+        files=len({file.path for worker in load.workers for file in worker.plan.files}),
         connections=load.connections,
-        iops=load.iops(),
+        iops=iops,
         error=error,
         operations=summary.operations,
-        latency_ns=summary.service.mean_ns,
+        latency_ns=summary.service.mean_ns if iops == load.iops() else summary.depth_requested / iops * SECOND_NS,
+        latency_variation=(summary.service.stddev_ns / summary.service.mean_ns) ** 2,
+        dispersion=_dispersion(load, rates[-len(rates) if step is None else step.index + 1 :]),
         is_held_up=_is_held_up(load),
-        clients=machines,
+        clients=max(1, len(load.point.clients)),
+        is_in_windows=in_window > 0,
+        has_changed=step is not None or isinstance(level_change(rates), LevelStep),
     )
+
+
+SILENT_MIN, WINDOW_OPERATIONS, WINDOWS_ALIKE = 0.5, 20, 0.03
+"""A series of windows has at least this share of intervals without an operation, at least this many operations in a
+window, and windows whose operations differ by no more than this share, or by two."""
+
+
+def _in_window(load: MeasuredLoad) -> float:
+    """Operations of a whole window: between intervals in which nothing was done. 0 where the rate has no windows."""
+    counts = [interval.iops * interval.length_ns / SECOND_NS for interval in load.course]
+    if sum(not count for count in counts) < SILENT_MIN * len(counts):
+        return 0.0
+    groups = [(is_busy, list(group)) for is_busy, group in groupby(counts, key=bool)]
+    whole = [math.fsum(group) for is_busy, group in groups[1:-1] if is_busy]
+    if not whole or max(whole) - min(whole) > max(2, WINDOWS_ALIKE * max(whole)) or min(whole) < WINDOW_OPERATIONS:
+        return 0.0
+    return fmean(whole)
+
+
+def _window_s(loads: Iterable[MeasuredLoad]) -> float:
+    """The length of the windows, by the operations of all points that show them; 0 where none does."""
+    found = [(load.summary, count) for load in loads if (count := _in_window(load))]
+    windows = math.fsum(summary.operations / count for summary, count in found)
+    return math.fsum(summary.window_ns for summary, _ in found) / SECOND_NS / windows if windows else 0.0
+
+
+def _dispersion(load: MeasuredLoad, rates: Sequence[float]) -> float | None:
+    """Of the operations of whole intervals."""
+    if len(rates) < REPEATS_MIN:
+        return None
+    counts = [rate * load.point.plan.interval_ns / SECOND_NS for rate in rates]
+    # The ends of an interval cut an even series to one operation more or less.
+    return max(0.0, pvariance(counts) - ROUNDED) / fmean(counts) if any(counts) else None
 
 
 def _mix(load: MeasuredLoad) -> float:
@@ -101,9 +159,9 @@ def _mix(load: MeasuredLoad) -> float:
     return math.fsum(one.share for one in operations if one.kind == "read") / shares if shares else 1.0
 
 
-def _error(load: MeasuredLoad) -> float | None:
+def _error(load: MeasuredLoad, rates: Sequence[float]) -> float | None:
     turns = [turn.iops for turn in load.point.runs if turn.state == "finished"]
-    return relative_error(turns, [interval.iops for interval in load.course], load.point.length_chosen_by)
+    return relative_error(turns, rates, load.point.length_chosen_by)
 
 
 def relative_error(turns: Sequence[float], rates: Sequence[float], chosen_by: int = 0) -> float | None:

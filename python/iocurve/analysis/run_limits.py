@@ -9,8 +9,12 @@ the server's own speed, and where the time in flight is that of an idle target, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import median
+from typing import Literal
 
+from iocurve.analysis.bursts import VARIED
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, Limit, limit
 from iocurve.analysis.observations import (
     UNLOADED,
@@ -29,6 +33,9 @@ from iocurve.result.document import Point, TargetFacts
 LIKELY, POSSIBLE, LISTED = 0.95, 0.45, 0.02
 """A limit is named where profiles that share it have the first weight, and possible from the second; less than the last
 is left out of lists."""
+NEARLY_ALL = 10
+"""Times of a server of which one is this many times the other are nearly all of the one."""
+LATENCY, ANY_OPERATIONS = TargetPart("in_flight"), TargetPart("iops")
 MEMBERS_MIN = 3
 """Fewer points at a ceiling show no limit."""
 NO_MORE = 1.1
@@ -67,35 +74,115 @@ def _verdict(
     pairs: Pairs,
     target: TargetFacts,
 ) -> Limit | None:
-    held = {part: at for part, at in profiles.ceilings.items() if len(at.members) >= MEMBERS_MIN and at.holds(one)}
-    weights = {part: _weight(part, share) + _of_connections(at, share, found) for part, at in held.items()}
+    shown = {part: at for part, at in profiles.ceilings.items() if len(at.members) >= MEMBERS_MIN}
+    weights = {
+        part: _weight_with_servers(part, share, found) + _of_connections(at, share, found)
+        for part, at in shown.items()
+        if at.holds(one) or _weight(part, share, found) >= LIKELY
+    }
     # Of equal ones the first: a limit of the volume.
     part = max(weights, key=lambda part: round(weights[part], 1), default=None)
     if part and weights[part] >= POSSIBLE:
-        return _ceiling_limit(held[part], share, found, pairs, target)
-    return _depth_verdict(one, pairs, target)
+        return _ceiling_limit(shown[part], share, found, pairs, target)
+    return _depth_verdict(one, pairs, target) or _depth_of_profiles(one, profiles, found, target)
 
 
 def _ceiling_limit(
     at: PartCeiling, share: Share, found: Sequence[ObservedPoint], pairs: Pairs, target: TargetFacts
 ) -> Limit:
-    depth, weight = _not_the_depth(at, pairs), _weight(at.part, share)
-    is_either = at.part.quantity == "iops" and at.part.scope == "volume"
-    is_sure = weight >= LIKELY and not is_either and _scope_is_told(at, found)
+    depth, weight = _not_the_depth(at, pairs), _weight(at.part, share, found)
+    code, text, told = _code(at.part), _text(at), ""
+    if at.part == ANY_OPERATIONS:
+        cause, told = _limit_or_server(at, found, pairs)
+        if cause == "server":
+            code, text = "server_parallelism", f"at the server's own speed, about {_amount(at)}"
+            weight = _weight_with_servers(at.part, share, found)
+        elif not cause:
+            text = f"{text}: {EITHER}"
+    is_sure = weight >= LIKELY and (told or at.part != ANY_OPERATIONS) and _scope_is_told(at, found)
     evidence = [
         _equality(at, found),
+        *([told] if told else []),
         *([depth] if depth else []),
         *_connections_evidence(at, found),
         *_caveats(at, found),
         *([] if weight >= LIKELY else [f"what explains all points: {_remaining(share)}"]),
     ]
-    return limit(_code(at.part), _text(at), target, confidence="likely" if is_sure else "possible", evidence=evidence)
+    return limit(code, text, target, confidence="likely" if is_sure else "possible", evidence=evidence)
 
 
-def _weight(part: TargetPart, share: Share) -> float:
-    """The weight of a limit. Equal IOPS are as well those of a server that takes a time for each byte."""
-    alike = (one for one in share if one and one.quantity == "time" and one.scope == part.scope)
-    return share.get(part, 0.0) + (sum(share[one] for one in alike) if part.quantity == "iops" else 0.0)
+def _limit_or_server(
+    at: PartCeiling, found: Sequence[ObservedPoint], pairs: Pairs
+) -> tuple[Literal["limit", "server", ""], str]:
+    """What equal IOPS are, and what shows it.
+
+    Operations that wait for a server are done as unevenly as its service times vary, which the least loaded point has
+    (D. R. Cox, "Renewal Theory", Methuen 1962, chapter 4); a limit lets them through evenly, or window by window.
+    """
+    waiting = [one for one in _held(at, found) if not one.is_held_up]
+    windows = [one for one in waiting if one.is_in_windows]
+    if len(windows) >= MEMBERS_MIN:
+        return "limit", f"{len(windows)} points have as many operations in each window, and none between windows"
+    idle = min((one for one in found if not one.is_held_up), key=lambda one: one.latency_ns)
+    variation = idle.latency_variation
+    spreads = [
+        one.dispersion
+        for one in waiting
+        if one.dispersion is not None
+        and one.latency_ns >= WAITS * idle.latency_ns
+        and one.point.plan.interval_ns >= LATENCIES_A_CELL * idle.latency_ns
+    ]
+    if len(spreads) < MEMBERS_MIN or variation < VARIED:
+        return "", ""
+    spread = median(spreads)
+    text = f"counts of intervals vary by {spread:.2g} of what random arrivals do, single latencies by {variation:.2g}"
+    if spread <= EVEN * variation:
+        return ("", "") if _is_soft(at, pairs) else ("limit", f"{text}: too even for a server")
+    return ("server", text) if UNEVEN[0] * variation <= spread <= UNEVEN[1] * variation else ("", "")
+
+
+def _is_soft(at: PartCeiling, pairs: Pairs) -> bool:
+    """True if a depth near the knee has less than the latency and the ceiling allow.
+
+    So has a server of constant service times behind a latency that varies; a limit with saved tokens makes up for it.
+    """
+    for low, high in pairs:
+        idle = min((first for first, then in pairs if then is low), key=lambda one: one.depth, default=None)
+        if idle and at.holds(high) and not at.holds(low):
+            allowed = at.part.value_of(idle) * low.depth / idle.depth
+            if at.part.value_of(low) < KNEE_SHARE * min(allowed, at.value) and allowed < KNEE_TIMES * at.value:
+                return True
+    return False
+
+
+KNEE_SHARE, KNEE_TIMES = 0.93, 2.0
+"""The share of what is allowed that a hard limit gives at least, up to this many times the depth of the knee."""
+EVEN, UNEVEN = 0.1, (0.5, 2.0)
+"""Parts of the squared variation of single latencies: completions vary by at most the first at a limit, and by the
+others at a server."""
+LATENCIES_A_CELL = 10
+"""Completions are counted over at least this many latencies of an idle target."""
+
+
+def _weight(part: TargetPart, share: Share, found: Sequence[ObservedPoint]) -> float:
+    """The weight of a limit. A server whose time is nearly all for operations, or for bytes, has the limit of these."""
+    sizes = [one.block_bytes for one in found]
+    if part.quantity == "iops":
+        alike = [one for one in _servers(part, share) if one.block_bytes >= NEARLY_ALL * max(sizes)]
+    else:
+        alike = [one for one in _servers(part, share) if one.block_bytes * NEARLY_ALL <= min(sizes)]
+    return share.get(part, 0.0) + math.fsum(share[one] for one in alike)
+
+
+def _weight_with_servers(part: TargetPart, share: Share, found: Sequence[ObservedPoint]) -> float:
+    """The same, where equal IOPS are as well those of a server that takes a time for each byte."""
+    if part.quantity != "iops":
+        return _weight(part, share, found)
+    return share.get(part, 0.0) + math.fsum(share[one] for one in _servers(part, share))
+
+
+def _servers(part: TargetPart, share: Share) -> list[TargetPart]:
+    return [one for one in share if one and one.quantity == "time" and (one.scope, part.kind) == (part.scope, "any")]
 
 
 def _of_connections(at: PartCeiling, share: Share, found: Sequence[ObservedPoint]) -> float:
@@ -103,7 +190,7 @@ def _of_connections(at: PartCeiling, share: Share, found: Sequence[ObservedPoint
     is_of_one_size = len({one.block_bytes for one in at.members}) == 1
     if at.part.scope == "connection" or at.part.kind != "any" or is_of_one_size or _scope_is_told(at, found):
         return 0.0
-    return _weight(TargetPart(at.part.quantity, scope="connection"), share)
+    return _weight(TargetPart(at.part.quantity, scope="connection"), share, found)
 
 
 def _remaining(share: Share) -> str:
@@ -121,6 +208,8 @@ def _short_name(part: TargetPart | None) -> str:
 
 
 def _code(part: TargetPart) -> str:
+    if part.scope == "file":
+        return "server_parallelism"
     if part.scope == "connection":
         return "connection_throughput" if part.quantity == "bytes_per_s" else "connection_requests"
     of = "" if part.kind == "any" else f"{part.kind}_"
@@ -133,8 +222,8 @@ def _text(at: PartCeiling) -> str:
         if at.part.quantity == "iops":
             return "at the operations that the server takes of a connection, at a time or per second"
         return f"at a limit of about {_amount(at)} that a connection has{of}"
-    if at.part.quantity == "iops":
-        return f"at about {_amount(at)}{of}: {EITHER}"
+    if at.part.scope == "file":
+        return f"at what the server does for one file, about {_amount(at)}"
     return f"at a limit of about {_amount(at)}{of}"
 
 
@@ -146,10 +235,15 @@ def _amount(at: PartCeiling) -> str:
 
 def _scope_is_told(at: PartCeiling, found: Sequence[ObservedPoint]) -> bool:
     """True if other numbers of connections show what they do at one block size, or if there are no connections."""
+    if at.part.scope == "file":
+        return len({one.files for one in _held(at, found)}) > 1
     numbers: dict[int, set[int]] = {}
     for one in _held(at, found):
         numbers.setdefault(one.block_bytes, set()).add(one.connections)
     if any(len(of_size) > 1 or of_size == {0} for of_size in numbers.values()):
+        return True
+    # A connection has no limit for one kind of operation alone, which another kind exceeds.
+    if at.part.kind != "any" and not any(connections_pay(one, found) for one in found):
         return True
     return at.part.scope == "connection" and any(connections_pay(one, found) for one in _held(at, found))
 
@@ -193,7 +287,7 @@ def _latencies(low: ObservedPoint, high: ObservedPoint) -> str:
 def _equality(at: PartCeiling, found: Sequence[ObservedPoint]) -> str:
     """``64 MiB/s at 4 KiB and 64 KiB, in 5 mixes of reads and writes (12 points, ±0.3%)``."""
     of = "" if at.part.kind == "any" else f" of {at.part.kind}s"
-    each = " on each connection" if at.part.scope == "connection" else ""
+    each = "" if at.part.scope == "volume" else f" on each {at.part.scope}"
     held = _held(at, found)
     sizes = _listed([format_bytes(size) for size in sorted({one.block_bytes for one in held})])
     mixes = len({one.mix for one in held})
@@ -251,6 +345,22 @@ def _depth_verdict(one: ObservedPoint, pairs: Pairs, target: TargetFacts) -> Lim
         return _at_depth(one, target, f"{_latencies(idle, one)}: no wait") if most <= 1 / UNLOADED else None
     growing = [high for high in deeper if ratio_bounds(high, one)[0] >= (high.depth / one.depth) ** 0.5]
     return _at_depth(one, target, f"depth {growing[0].depth:g} gives {_times(growing[0], one)}") if growing else None
+
+
+def _depth_of_profiles(
+    one: ObservedPoint, profiles: Explanation, found: Sequence[ObservedPoint], target: TargetFacts
+) -> Limit | None:
+    """The depth, where every likely profile has no more than its latency for a point."""
+    likely = [row for row, share in zip(found, profiles.shares, strict=True) if share.get(LATENCY, 0.0) >= LIKELY]
+    if not any(row is one for row in likely):
+        return None
+    # Operations do not wait if others at half or twice the depth take as long.
+    alike = [row for row in likely if 1 / WAITS <= row.latency_ns / one.latency_ns <= WAITS and not row.is_held_up]
+    low, high = (pick([*alike, one], key=lambda row: row.depth) for pick in (min, max))
+    if one.is_held_up or max(high.depth / one.depth, one.depth / low.depth) < 2:
+        return None
+    evidence = f"{_latencies(low, high)}: the latency of {counted(len(alike), 'point')}, at any rate"
+    return _at_depth(one, target, evidence)
 
 
 def _times(one: ObservedPoint, other: ObservedPoint) -> str:

@@ -135,7 +135,10 @@ def _all_excluded(probes: Probes, before: Limit, response: Response) -> Confirma
             break
         if _contradicts(further, named, base):
             found = _diagnosed(probes.plan, probes.target, probes.run, before, "refuted")
-            return replace(found, evidence=(*told, further.evidence, *found.evidence))
+            is_named_again = found.verdict is not None and found.verdict.code == before.code
+            # A limit of which one kind takes more responds to a mix as two limits do, until each kind runs alone.
+            outcome: Outcome = "confirmed" if is_named_again else found.outcome
+            return replace(found, outcome=outcome, evidence=(*told, further.evidence, *found.evidence))
         response = further
     if left:
         told.append(f"not excluded: {', '.join(map(_name, left))}")
@@ -216,7 +219,12 @@ def _telling(change: Variation, plan: Plan, named: TargetPart | None, left: Sequ
 
 def _contradicts(response: Response, part: TargetPart, base: LoadRate) -> bool:
     """True if a load that a part holds down responds otherwise. Another limit may end its growth soon."""
-    predicted = _growth(part, base, load_of(response.changed.point.plan))
+    changed = load_of(response.changed.point.plan)
+    predicted = _growth(part, base, changed)
+    if math.isinf(predicted):
+        # The kind that is left may be near a limit, but has more than before.
+        kept = base.share("read" if changed.read_share else "write") if changed.read_share in (0.0, 1.0) else 1.0
+        return response.estimate.high < kept * (1 + MATTERS / 2)
     if predicted > DIFFER:
         return response.estimate.high < 1 + MATTERS
     if predicted > 1 / DIFFER:

@@ -177,6 +177,8 @@ class LoadRate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     depth: float
     connections: int
     """TCP connections; 0 where the target is reached without."""
+    files: int = 0
+    """Files; 0 where that is not known."""
     iops: float
     error: float
     """Standard error of the rate, relative; the latency has the same, by Little's law."""
@@ -186,6 +188,8 @@ class LoadRate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """This machine held the load up: the target allows this rate, and may allow more."""
     clients: int = 1
     """Machines of the load, or addresses from which it comes."""
+    has_changed: bool = False
+    """The rate went from one level to another."""
 
     @property
     def load(self) -> tuple[int, float, str]:
@@ -212,7 +216,7 @@ class TargetPart(msgspec.Struct, frozen=True):
 
     quantity: Literal["iops", "bytes_per_s", "in_flight", "time"]
     kind: Kind = "any"
-    scope: Literal["volume", "client", "connection"] = "volume"
+    scope: Literal["volume", "client", "connection", "file"] = "volume"
     of: tuple[object, ...] = ()
     """The loads that have this latency; empty for all."""
     block_bytes: float = 0.0
@@ -231,6 +235,8 @@ class TargetPart(msgspec.Struct, frozen=True):
             value *= row.read_share + self.write_cost * (1 - row.read_share)
         if self.scope == "volume":
             return value
+        if self.scope == "file":
+            return value / row.files if row.files else 0.0
         # Without connections there is no client of a server.
         count = row.connections and (row.connections if self.scope == "connection" else row.clients)
         return value / count if count else 0.0
@@ -250,11 +256,13 @@ class PartCeiling(msgspec.Struct, frozen=True):
     """Relative standard error."""
     members: tuple[LoadRate, ...]
     """The points that show it, none of which was held up."""
+    scatter: float = 0.0
+    """Relative standard deviation between points that their own errors do not show."""
 
     def holds(self, row: LoadRate) -> bool:
         """True if a point is at the ceiling, also if this machine held it up."""
-        value = self.part.value_of(row)
-        return value > 0 < self.value and distance(value, row.rate_error(self.part.kind), self) <= DISTANCE_MAX
+        value, error = self.part.value_of(row), math.hypot(row.rate_error(self.part.kind), self.scatter)
+        return value > 0 < self.value and distance(value, error, self) <= DISTANCE_MAX
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -270,6 +278,7 @@ CAPS_OF_PROFILES = (
     *(TargetPart("iops", kind) for kind in get_args(Kind)),
     TargetPart("bytes_per_s", scope="connection"),
     TargetPart("iops", scope="connection"),
+    TargetPart("iops", scope="file"),
 )
 DISTANCE_MAX = 2.6
 """Values that differ by more standard errors are not equal (1 % of equal ones do)."""
@@ -287,24 +296,28 @@ BYTES_PER_S_MIN = 16 * 2**20
 PARTS_MAX = 3
 GROWN_FROM, MANY = 5, 100
 """Profiles with further parts are built on this many of the best; from this many points on, on the best alone."""
-SCATTERS = ((0.0, 0.0), (0.01, 0.0), (0.03, 0.0), (0.005, 0.15))
-"""Relative standard deviations between points that their own series do not show; and how soft the limits are: where two
+SCATTERS, OF_OTHERS = ((0.0, 0.0), (0.01, 0.0), (0.03, 0.0), (0.005, 0.15)), (0.15, 0.0)
+"""Relative standard deviations between points that their own series do not show, also those of others that come and go
+where rates change; and how soft the limits are: where two
 parts allow the same, the rate is lower by about this share, ..."""
 USUAL = 0.5
 """Each further part makes a profile less likely by this factor."""
 
 
-def ceiling(rows: Iterable[LoadRate], part: TargetPart) -> PartCeiling | None:
+def ceiling(rows: Iterable[LoadRate], part: TargetPart, scatter: float = 0.0) -> PartCeiling | None:
     """The points at the highest value of a part; one alone may be at the top."""
-    found = [(value, row) for row in rows if not row.is_held_up and (value := part.value_of(row))]
-    members: list[LoadRate] = []
+    found = [
+        (value, math.hypot(row.rate_error(part.kind), scatter), row)
+        for row in rows
+        if not row.is_held_up and (value := part.value_of(row))
+    ]
+    found.sort(key=lambda one: -one[0])
     at: PartCeiling | None = None
-    for value, row in sorted(found, key=lambda pair: -pair[0]):
-        if at and distance(value, row.rate_error(part.kind), at) > DISTANCE_MAX:
+    for count, (value, error, _) in enumerate(found, 1):
+        if at and distance(value, error, at) > DISTANCE_MAX:
             break
-        members.append(row)
-        pooled, error = _pooled([(part.value_of(one), one.rate_error(part.kind)) for one in members])
-        at = PartCeiling(part, pooled, error, tuple(members))
+        pooled = _pooled([one[:2] for one in found[:count]])
+        at = PartCeiling(part, *pooled, tuple(row for *_, row in found[:count]), scatter)
     return at
 
 
@@ -329,10 +342,16 @@ def explained(rows: Sequence[LoadRate]) -> Explanation:
     that its error leaves of it. Points may scatter by more than their own errors show.
     """
     found: list[Judged] = []
-    for scatter, softness in SCATTERS:
+    scatters: list[tuple[float, float]] = []
+    for scatter, softness in (*SCATTERS, OF_OTHERS) if any(row.has_changed for row in rows) else SCATTERS:
         noisy = [msgspec.structs.replace(row, error=math.hypot(row.error, scatter)) for row in rows]
-        found += _profiles(noisy, softness)
-    return Explanation({part: at for part in _caps(rows) if (at := ceiling(rows, part))}, _shares(len(rows), found))
+        profiles = _profiles(noisy, softness)
+        found += profiles
+        scatters.append((max(score for score, _ in profiles), scatter))
+    # Without others that come and go, one point that is clearly above a ceiling shows that there is none.
+    scatter = OF_OTHERS[0] if max(scatters)[1] == OF_OTHERS[0] else 0.0
+    ceilings = {part: at for part in _caps(rows) if (at := ceiling(rows, part, scatter))}
+    return Explanation(ceilings, _shares(len(rows), found))
 
 
 Judged = tuple[float, list[dict[TargetPart | None, float]]]
@@ -342,12 +361,10 @@ Judged = tuple[float, list[dict[TargetPart | None, float]]]
 def _caps(rows: Sequence[LoadRate]) -> list[TargetPart]:
     """The caps that the loads of points tell apart."""
     mixes, has_connections = [row.mix for row in rows], any(row.connections for row in rows)
+    files = len({row.files for row in rows})
     of_kinds = max(mixes, default=0.0) - min(mixes, default=0.0) >= MIXES_DIFFER
-    return [
-        part
-        for part in CAPS_OF_PROFILES
-        if (of_kinds or part.kind == "any") and (has_connections or part.scope == "volume")
-    ]
+    scopes = {"volume", *(["connection"] if has_connections else ()), *(["file"] if files > 1 else ())}
+    return [part for part in CAPS_OF_PROFILES if (of_kinds or part.kind == "any") and part.scope in scopes]
 
 
 def _profiles(rows: Sequence[LoadRate], softness: float) -> list[Judged]:

@@ -17,7 +17,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from iocurve.analysis.limits import verdicts_of, wants_probe
+from iocurve.analysis.limits import Known, verdicts_of, wants_probe
 from iocurve.analysis.load_names import rate_unit, workers_of
 from iocurve.analysis.observations import tells_nothing
 from iocurve.engine.derived import on_existing_files, with_workers
@@ -380,9 +380,10 @@ def probe(campaign: Campaign, plan_again: PlanAgain, seconds: float) -> None:
     Ctrl-C ends the probes and costs no point.
     """
     tried: list[str] = []
+    known: Known = {}
     until_s = time.monotonic() + seconds
     try:
-        while len(tried) < PROBES_MAX and (point := next_probe(campaign.result, tried, plan_again)):
+        while len(tried) < PROBES_MAX and (point := next_probe(campaign.result, tried, plan_again, known)):
             left_s = until_s - time.monotonic()
             if left_s < PROBE_LEAST_S:
                 break
@@ -394,11 +395,14 @@ def probe(campaign: Campaign, plan_again: PlanAgain, seconds: float) -> None:
         campaign.result = campaign.result.with_note("probe_failed", f"a probe failed: {error}", "info")
 
 
-def next_probe(result: Result, tried: Sequence[str], plan_again: PlanAgain) -> Point | None:
-    """The fastest load of those counted in IOPS, then of those counted in MiB/s; reads before writes."""
+def next_probe(result: Result, tried: Sequence[str], plan_again: PlanAgain, known: Known) -> Point | None:
+    """The fastest load of those counted in IOPS, then of those counted in MiB/s; reads before writes.
+
+    ``known`` keeps what the points show together from one probe to the next.
+    """
     places: dict[tuple[bool, int], Point] = {}
     done = [_place(point) for point in result.points if point.name in tried]
-    for point, verdict in zip(result.points, verdicts_of(result), strict=True):
+    for point, verdict in zip(result.points, verdicts_of(result, known), strict=True):
         place = _place(point)
         if place in done or not _is_probed(point, result) or not wants_probe(verdict):
             continue
