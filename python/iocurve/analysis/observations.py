@@ -73,7 +73,8 @@ def _is_comparable(load: MeasuredLoad) -> bool:
     if any(worker.plan.think for worker in load.workers) or len(load.clients) > max(1, len(point.clients)):
         return False
     operations = [operation for worker in load.workers for operation in worker.plan.operations]
-    is_full = summary.concurrency_achieved >= IN_FLIGHT * summary.depth_requested
+    # What waits for the next window at the end is in flight, too.
+    is_full = summary.concurrency_achieved >= IN_FLIGHT * summary.depth_requested or _in_window(load) > 0
     has_size = all(isinstance(one.blocks, FixedBlocks) for one in operations)
     return is_full and has_size and len({one.blocks for one in operations}) == 1 and _kinds(load) <= {"read", "write"}
 
