@@ -65,7 +65,7 @@ def table(result: Result, service: Service, published: Sequence[Published]) -> I
 
 def load_of(pair: Pair) -> Load:
     """The load of a pair with the larger number of connections."""
-    axes = pair.many.point.axes
+    axes = pair.many.axes
     kind = axes.get("kind") or {100: "read", 0: "write"}[int(axes["read_percent"])]
     return Load(str(kind), int(axes["block_bytes"]) // KIB, int(axes["depth"]), int(axes["nconnect"]))
 

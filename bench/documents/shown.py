@@ -11,7 +11,7 @@ from pathlib import Path
 from iocurve import analysis
 from iocurve.analysis import gains as gains_of_points
 from iocurve.analysis import published
-from iocurve.analysis.families import MeasuredPoint, PointFamily
+from iocurve.analysis.families import PointFamily
 from iocurve.analysis.load_names import point_unit
 from iocurve.foundation.units import format_latency
 from iocurve.result.document import Axis, Point, Result
@@ -67,10 +67,10 @@ def rate(family: str, said: str = "a chart only", **axes: Axis) -> Show:
         member = next((one for one in _family(directory, family).members if _is_at(one, axes)), None)
         if member is None:
             return "not measured", said, ""
-        speed = reading_of(directory).result.target_of(member.point).speed
-        value = member.summary.iops if point_unit(member.point) == "IOPS" else member.summary.mib_per_s
+        speed = reading_of(directory).result.target_of(member).speed
+        value = member.summary().iops if point_unit(member) == "IOPS" else member.summary().mib_per_s
         scale = f" at {speed:.3g} of the speed" if speed else ""
-        return f"{value:,.0f} {point_unit(member.point)}{scale}{_mark(member.point)}", said, ""
+        return f"{value:,.0f} {point_unit(member)}{scale}{_mark(member)}", said, ""
 
     return cells
 
@@ -80,8 +80,8 @@ def by_mix(family: str, said: str) -> Show:
 
     def cells(directory: Path) -> Cells:
         members = sorted(_family(directory, family).members, key=lambda one: -one.axis("read_percent"))
-        unit = point_unit(members[0].point)
-        rates = [one.summary.iops if unit == "IOPS" else one.summary.mib_per_s for one in members]
+        unit = point_unit(members[0])
+        rates = [one.summary().iops if unit == "IOPS" else one.summary().mib_per_s for one in members]
         falls = all(later <= earlier * 1.02 for earlier, later in itertools.pairwise(rates))
         mixes = ", ".join(f"{one.mix} {value:,.0f}" for one, value in zip(members, rates, strict=True))
         return f"{mixes} {unit}: {'falls' if falls else 'does not fall'} with the writes", said, ""
@@ -97,7 +97,7 @@ def gains(family: str, said: str, **axes: Axis) -> Show:
         texts = [
             f"{_rest(member, axes)}: {_ratio(text)}"
             for member in _family(directory, family).members
-            if _is_at(member, axes) and (text := found.gain_text(member.point))
+            if _is_at(member, axes) and (text := found.gain_text(member))
         ]
         return "; ".join(texts), said, ""
 
@@ -109,7 +109,7 @@ def latencies(family: str, said: str, **axes: Axis) -> Show:
 
     def cells(directory: Path) -> Cells:
         members = [one for one in _family(directory, family).members if _is_at(one, axes)]
-        texts = [f"{_rest(one, axes)}: {format_latency(one.summary.latency.mean_ns)}" for one in members]
+        texts = [f"{_rest(one, axes)}: {format_latency(one.summary().latency.mean_ns)}" for one in members]
         return "; ".join(texts), said, ""
 
     return cells
@@ -169,13 +169,13 @@ def _family(directory: Path, name: str) -> PointFamily:
     return next(one for one in reading_of(directory).families if one.name == name)
 
 
-def _is_at(member: MeasuredPoint, axes: dict[str, Axis]) -> bool:
-    return all(member.point.axes.get(name) == value for name, value in axes.items())
+def _is_at(member: Point, axes: dict[str, Axis]) -> bool:
+    return all(member.axes.get(name) == value for name, value in axes.items())
 
 
-def _rest(member: MeasuredPoint, axes: dict[str, Axis]) -> str:
+def _rest(member: Point, axes: dict[str, Axis]) -> str:
     """The name of a point without its family and what all points of the row share."""
-    name = member.point.name.removeprefix(f"{member.point.family} ")
+    name = member.name.removeprefix(f"{member.family} ")
     for axis, value in axes.items():
         name = name.replace(f"{axis} {value}", "").replace(str(value), "") if isinstance(value, str) else name
     return " ".join(name.split())

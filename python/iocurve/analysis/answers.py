@@ -6,12 +6,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from iocurve.analysis.families import MeasuredPoint, PointFamily
+from iocurve.analysis.families import PointFamily
 from iocurve.analysis.gains import Gain, gain_of
 from iocurve.analysis.headlines import Headline, mark_of, rate_bounds, rate_text
 from iocurve.analysis.load_names import KIND_WORDS, RateUnit, load_name, point_unit, workers_of
 from iocurve.foundation.units import format_latency
-from iocurve.result.document import Axis, Result
+from iocurve.result.document import Axis, Point, Result
 
 LISTED_MAX = 4
 """Most gains in the detail of the answer."""
@@ -22,7 +22,7 @@ REACHED = 0.95
 NOUNS = {"nconnect": "connections", "clients": "clients"}
 
 
-_Compared = tuple[MeasuredPoint, MeasuredPoint, Gain]
+_Compared = tuple[Point, Point, Gain]
 """The base, the other point and its gain."""
 
 
@@ -44,53 +44,55 @@ def answer_of(result: Result, families: Sequence[PointFamily]) -> list[Headline]
     for _, other, gain in found:
         values.setdefault(_kinds(other), f"{gain.value:.2f} × {_kinds(other)}")
     detail = " · ".join(f"{_place(other)}: {gain.full_text}" for _, other, gain in found[:LISTED_MAX])
-    mark = mark_of([member.point for base, other, _ in found[:LISTED_MAX] for member in (base, other)])
-    before, after = (member.point.axes[scenario.answer] for member in found[0][:2])
+    mark = mark_of([member for base, other, _ in found[:LISTED_MAX] for member in (base, other)])
+    before, after = (member.axes[scenario.answer] for member in found[0][:2])
     noun = f" {NOUNS[scenario.answer]}" if scenario.answer in NOUNS else ""
     return [Headline(", ".join(values.values()), "", f"{after}{noun} instead of {before}", detail, mark=mark)]
 
 
 def _rates(families: Sequence[PointFamily]) -> list[Headline]:
     """The highest rate of each kind of operation alone: IOPS, or MiB/s where nothing is counted in IOPS."""
-    pure = [one for family in families if not family.is_advice for one in family.members if len(one.summary.kinds) == 1]
+    pure = [
+        one for family in families if not family.is_advice for one in family.members if len(one.summary().kinds) == 1
+    ]
     units: list[RateUnit] = ["IOPS", "MiB/s"]
     for unit in units:
-        alike = [one for one in pure if point_unit(one.point) == unit]
-        kinds = sorted(kind for one in alike for kind in one.summary.kinds)
+        alike = [one for one in pure if point_unit(one) == unit]
+        kinds = sorted(kind for one in alike for kind in one.summary().kinds)
         found = [_highest(alike, kind) for kind in dict.fromkeys(kinds)]
         best = [member for member in found if member is not None]
         if best:
             break
     else:
         return []
-    value = ", ".join(f"{rate_text(member.summary, unit)} {_kinds(member)}" for member in best)
-    told = [f"{_place(member)}: {rate_bounds(member.point, unit) or 'its interval is not known'}" for member in best]
+    value = ", ".join(f"{rate_text(member.summary(), unit)} {_kinds(member)}" for member in best)
+    told = [f"{_place(member)}: {rate_bounds(member, unit) or 'its interval is not known'}" for member in best]
     told += _throughputs(pure, best) if unit == "IOPS" else []
     detail = " · ".join(told + [text for family in families if (text := _growth(family))][:1])
-    return [Headline(value, unit, "highest rates", detail, mark=mark_of([member.point for member in best]))]
+    return [Headline(value, unit, "highest rates", detail, mark=mark_of(best))]
 
 
-def _throughputs(members: Sequence[MeasuredPoint], shown: Sequence[MeasuredPoint]) -> list[str]:
+def _throughputs(members: Sequence[Point], shown: Sequence[Point]) -> list[str]:
     """``64 KiB sequential reads at depth 16: 512 MiB/s``: the most bytes of each kind, of a load that is not shown."""
     most = {
-        kind: max((one for one in members if kind in one.summary.kinds), key=lambda one: one.summary.bytes_per_s)
+        kind: max((one for one in members if kind in one.summary().kinds), key=lambda one: one.summary().bytes_per_s)
         for member in shown
-        for kind in member.summary.kinds
+        for kind in member.summary().kinds
     }
     names = {_place(member) for member in shown}
     return [
-        f"{_place(one)}: {rate_text(one.summary, 'MiB/s')} MiB/s" for one in most.values() if _place(one) not in names
+        f"{_place(one)}: {rate_text(one.summary(), 'MiB/s')} MiB/s" for one in most.values() if _place(one) not in names
     ]
 
 
-def _highest(members: Sequence[MeasuredPoint], kind: str) -> MeasuredPoint | None:
-    of_kind = [member for member in members if kind in member.summary.kinds]
+def _highest(members: Sequence[Point], kind: str) -> Point | None:
+    of_kind = [member for member in members if kind in member.summary().kinds]
     return max(of_kind, key=_rate_of, default=None)
 
 
-def _rate_of(member: MeasuredPoint) -> float:
-    is_iops = point_unit(member.point) == "IOPS"
-    return member.summary.iops if is_iops else member.summary.bytes_per_s
+def _rate_of(member: Point) -> float:
+    is_iops = point_unit(member) == "IOPS"
+    return member.summary().iops if is_iops else member.summary().bytes_per_s
 
 
 def _growth(family: PointFamily) -> str:
@@ -99,7 +101,7 @@ def _growth(family: PointFamily) -> str:
         return ""
     ordered = sorted(family.members, key=lambda member: member.axis("depth"))
     first, last = ordered[0], next(one for one in ordered if one.axis("depth") == ordered[-1].axis("depth"))
-    medians = [member.summary.latency.percentile(50) for member in (first, last)]
+    medians = [member.summary().latency.percentile(50) for member in (first, last)]
     if first is last or any(math.isnan(median) for median in medians):
         return ""
     places = [f"at depth {member.axis('depth'):g}" for member in (first, last)]
@@ -111,17 +113,17 @@ def _rates_of_families(families: Iterable[PointFamily]) -> list[Headline]:
     best = [(family, max(family.members, key=_rate_of)) for family in families if not family.is_advice]
     if not best:
         return []
-    units = [point_unit(member.point) for _, member in best]
+    units = [point_unit(member) for _, member in best]
     unit = units[0] if len(set(units)) == 1 else ""
     rates = [
-        " ".join(filter(None, (rate_text(member.summary, own), "" if unit else own, _short_name(family))))
+        " ".join(filter(None, (rate_text(member.summary(), own), "" if unit else own, _short_name(family))))
         for (family, member), own in zip(best, units, strict=True)
     ]
     told = []
     for (family, member), own in zip(best, units, strict=True):
-        found = rate_bounds(member.point, own), _gain_of_depth(family), _growth(family)
+        found = rate_bounds(member, own), _gain_of_depth(family), _growth(family)
         told.append(f"{_short_name(family)}: {', '.join(filter(None, found)) or 'its interval is not known'}")
-    mark = mark_of([member.point for _, member in best])
+    mark = mark_of([member for _, member in best])
     return [Headline(", ".join(rates), unit, "highest rates", " · ".join(told), mark=mark)]
 
 
@@ -143,7 +145,7 @@ def _gain_of_depth(family: PointFamily) -> str:
 def _fewest_clients(family: PointFamily) -> Iterator[Headline]:
     """The fewest clients that reach the highest rate of a family, for each value of its other axes."""
     best = max(family.members, key=_rate_of)
-    unit, texts, used = point_unit(best.point), [], [best]
+    unit, texts, used = point_unit(best), [], [best]
     for name, members in family.scale_out_series.items():
         reached = [one for one in members if _rate_of(one) >= REACHED * _rate_of(best)]
         first = (reached or members[-1:])[0]
@@ -153,47 +155,49 @@ def _fewest_clients(family: PointFamily) -> Iterator[Headline]:
         counts = dict.fromkeys(f"{one.axis('clients'):g}" for one in (least, first))
         count = "–".join(counts) if reached else f"more than {first.axis('clients'):g}"
         texts.append(f"{count} with {name}" if name else count)
-    details = [f"{_place(best)}: {rate_bounds(best.point, unit) or 'its interval is not known'}"]
-    details += [f"{one.axis('clients'):g} clients get {rate_text(one.summary, unit)} {unit}" for one in used[1:]]
-    what = f"clients reach {rate_text(best.summary, unit)} {unit}, the highest rate"
-    yield Headline(", ".join(texts), "", what, " · ".join(details), mark=mark_of([one.point for one in used]))
+    details = [f"{_place(best)}: {rate_bounds(best, unit) or 'its interval is not known'}"]
+    details += [f"{one.axis('clients'):g} clients get {rate_text(one.summary(), unit)} {unit}" for one in used[1:]]
+    what = f"clients reach {rate_text(best.summary(), unit)} {unit}, the highest rate"
+    yield Headline(", ".join(texts), "", what, " · ".join(details), mark=mark_of(used))
 
 
-def _most_of(member: MeasuredPoint, unit: RateUnit) -> float:
+def _most_of(member: Point, unit: RateUnit) -> float:
     """The upper bound of the rate of a point; the rate itself where its interval is not known."""
-    return member.point.rate_interval("iops" if unit == "IOPS" else "bytes_per_s").high or _rate_of(member)
+    return member.rate_interval("iops" if unit == "IOPS" else "bytes_per_s").high or _rate_of(member)
 
 
 def _by_axis(axis: str, families: Iterable[PointFamily]) -> Iterator[_Compared]:
     """The points at the last value of an axis, compared with those at the first."""
     for family in families:
-        values = list(dict.fromkeys(member.point.axes[axis] for member in family.members if axis in member.point.axes))
+        values = list(dict.fromkeys(member.axes[axis] for member in family.members if axis in member.axes))
         if len(values) > 1:
             sides = [_by_load(family, axis, value) for value in (values[0], values[-1])]
             yield from _one_of_each_kind(sides[0], sides[1], is_slowest=axis == "target")
 
 
-def _by_load(family: PointFamily, axis: str, value: Axis) -> dict[object, MeasuredPoint]:
+def _by_load(family: PointFamily, axis: str, value: Axis) -> dict[object, Point]:
     """The points at one value of an axis, by their places on the others."""
     return {
-        tuple((name, place) for name, place in member.point.axes.items() if name != axis): member
+        tuple((name, place) for name, place in member.axes.items() if name != axis): member
         for member in family.members
-        if member.point.axes.get(axis) == value
+        if member.axes.get(axis) == value
     }
 
 
 def _one_of_each_kind(
-    bases: dict[object, MeasuredPoint], others: dict[object, MeasuredPoint], *, is_slowest: bool
+    bases: dict[object, Point], others: dict[object, Point], *, is_slowest: bool
 ) -> Iterator[_Compared]:
     """For each kind of operation the load with the highest rate. It is chosen by its rate and not by its gain.
 
     Of two targets the load with the lowest rate: with few in flight the distance shows, with many a common limit may.
     """
     sign = -1 if is_slowest else 1
-    chosen: dict[tuple[str, ...], tuple[MeasuredPoint, MeasuredPoint]] = {}
+    chosen: dict[tuple[str, ...], tuple[Point, Point]] = {}
     for load, other in others.items():
-        kinds = tuple(other.summary.kinds)
-        if load in bases and (kinds not in chosen or sign * (other.summary.iops - chosen[kinds][1].summary.iops) > 0):
+        kinds = tuple(other.summary().kinds)
+        if load in bases and (
+            kinds not in chosen or sign * (other.summary().iops - chosen[kinds][1].summary().iops) > 0
+        ):
             chosen[kinds] = (bases[load], other)
     for base, other in chosen.values():
         gain = gain_of(other, base)
@@ -201,12 +205,12 @@ def _one_of_each_kind(
             yield base, other, gain
 
 
-def _kinds(member: MeasuredPoint) -> str:
+def _kinds(member: Point) -> str:
     """``reads``, ``writes``, ``reads and writes``."""
-    return " and ".join(KIND_WORDS.get(kind, f"{kind}s") for kind in member.summary.kinds)
+    return " and ".join(KIND_WORDS.get(kind, f"{kind}s") for kind in member.summary().kinds)
 
 
-def _place(member: MeasuredPoint) -> str:
+def _place(member: Point) -> str:
     """``4 KiB random reads at depth 256``."""
-    depth = f" at depth {member.axis('depth'):g}" if "depth" in member.point.axes else ""
-    return f"{load_name(workers_of(member.point))}{depth}"
+    depth = f" at depth {member.axis('depth'):g}" if "depth" in member.axes else ""
+    return f"{load_name(workers_of(member))}{depth}"

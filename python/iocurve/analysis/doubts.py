@@ -9,7 +9,7 @@ from statistics import fmean
 
 from iocurve.analysis import target_limits
 from iocurve.analysis.cache_evidence import cache_doubts, cache_remarks
-from iocurve.analysis.families import MeasuredPoint, PointFamily
+from iocurve.analysis.families import PointFamily
 from iocurve.analysis.level_changes import Drift, level_change
 from iocurve.analysis.load_names import COMPARED_AXES
 from iocurve.analysis.target_limits import fitted_figures
@@ -76,36 +76,34 @@ def doubts_of(result: Result, families: Sequence[PointFamily]) -> list[str]:
         *(note.text for note in result.notes if note.level != "info"),
         *_emulation(result),
         *cache_doubts(result),
-        *level_doubts(member.point for member in measured),
-        *_unsure_rates(member.point for member in measured),
+        *level_doubts(measured),
+        *_unsure_rates(measured),
         *_labels(families, {note.code for note in result.notes}),
         *(f"{text}." for text in _unfinished(result)),
         *_concurrency(measured),
         *_skew(measured),
         *_errors(measured),
         *(f"{text[:1].upper()}{text[1:]}." for text in _starved_volume(measured)),
-        *(f"{text}." for text in (repeats_text(member.point) for member in measured) if text),
+        *(f"{text}." for text in map(repeats_text, measured) if text),
         *_disturbed(measured),
         *(_single_gains(families) if result.scenario else []),
     ]
 
 
-def trust_of(measured: Sequence[MeasuredPoint]) -> tuple[Condition, str]:
+def trust_of(measured: Sequence[Point]) -> tuple[Condition, str]:
     """The state of this machine under all points together: the worst of theirs, and a sentence that counts them."""
     state, text = _trust_of(measured)
-    points = [member.point for member in measured]
-    text = "; ".join(filter(None, (text, stalled_points_text(points), discarded_text(points))))
+    text = "; ".join(filter(None, (text, stalled_points_text(measured), discarded_text(measured))))
     if starved := _starved_volume(measured):
         return "CPU-starved" if state == "CPU-starved" else "noisy", "; ".join([text, *starved])
     return state, text
 
 
-def _trust_of(measured: Sequence[MeasuredPoint]) -> tuple[Condition, str]:
+def _trust_of(measured: Sequence[Point]) -> tuple[Condition, str]:
     """As ``trust_of``, without what a volume says."""
-    points = [member.point for member in measured]
-    counts = Counter(map(condition, points))
-    disturbed = [point for point in points if point.noise]
-    whole = counted(len(points), "point")
+    counts = Counter(map(condition, measured))
+    disturbed = [point for point in measured if point.noise]
+    whole = counted(len(measured), "point")
     if disturbed:
         told = f"oisy: {len(disturbed)} of {whole}, by {culprits(disturbed)}"
         if not counts["CPU-starved"]:
@@ -115,9 +113,9 @@ def _trust_of(measured: Sequence[MeasuredPoint]) -> tuple[Condition, str]:
         time = f"for up to {100 * starved_share(use):.0f} % of the time"
         starved = f"CPU-starved: {counts['CPU-starved']} of {whole}, {who}{time}"
         return "CPU-starved", f"{starved}; n{told}"
-    if counts["idle"] < len(points):
+    if counts["idle"] < len(measured):
         return "not known", f"Other work on this machine is not known for {counts['not known']} of {whole}"
-    return "idle", f"Idle: other work on this machine disturbed none of {whole}" if points else ""
+    return "idle", f"Idle: other work on this machine disturbed none of {whole}" if measured else ""
 
 
 def remarks_of(result: Result) -> list[str]:
@@ -207,7 +205,7 @@ def _labels(families: Iterable[PointFamily], told: Container[str] = ()) -> list[
     families = list(families)
     holders: dict[str, list[str]] = {}
     for family in families:
-        for label in sorted({label for member in family.members for label in member.summary.labels}):
+        for label in sorted({label for member in family.members for label in member.summary().labels}):
             if not label.startswith(target_limits.PREFIX) and TOLD_BY.get(label) not in told:
                 holders.setdefault(label, []).append(family.heading)
     return [
@@ -242,16 +240,16 @@ def _unfinished(result: Result) -> list[str]:
     ]
 
 
-def _concurrency(measured: Iterable[MeasuredPoint]) -> list[str]:
+def _concurrency(measured: Iterable[Point]) -> list[str]:
     """Points that had another number of operations in flight than their depth. Under a rate the depth is no goal."""
     return [
-        f"{member.point.name}: {member.summary.concurrency_achieved:.1f} operations were in flight on average, "
-        f"{format_depth(member.summary.depth_requested)} were requested."
+        f"{member.name}: {member.summary().concurrency_achieved:.1f} operations were in flight on average, "
+        f"{format_depth(member.summary().depth_requested)} were requested."
         for member in measured
-        if not member.point.imported
-        and not member.summary.paced
-        and not is_brief(member.summary)
-        and _misses_its_depth(member.summary)
+        if not member.imported
+        and not member.summary().paced
+        and not is_brief(member.summary())
+        and _misses_its_depth(member.summary())
     ]
 
 
@@ -260,12 +258,12 @@ def _misses_its_depth(summary: Summary) -> bool:
     return abs(summary.concurrency_achieved - asked) > CONCURRENCY_TOLERANCE * asked
 
 
-def _skew(measured: Iterable[MeasuredPoint]) -> list[str]:
+def _skew(measured: Iterable[Point]) -> list[str]:
     """Points whose workers did not all run at the same time."""
     return [
-        f"{member.point.name}: {_skew_text(member.summary)}."
+        f"{member.name}: {_skew_text(member.summary())}."
         for member in measured
-        if member.summary.skew_ns > SKEW_TOLERANCE * member.summary.window_ns
+        if member.summary().skew_ns > SKEW_TOLERANCE * member.summary().window_ns
     ]
 
 
@@ -280,23 +278,23 @@ def _skew_text(summary: Summary) -> str:
     )
 
 
-def _errors(measured: Iterable[MeasuredPoint]) -> list[str]:
+def _errors(measured: Iterable[Point]) -> list[str]:
     return [
-        f"{member.point.name}: {member.summary.errors:,} operations failed and {member.summary.short:,} came up short."
+        f"{member.name}: {member.summary().errors:,} operations failed and {member.summary().short:,} came up short."
         for member in measured
-        if member.summary.errors or member.summary.short
+        if member.summary().errors or member.summary().short
     ]
 
 
-def _starved_volume(measured: Iterable[MeasuredPoint]) -> list[str]:
+def _starved_volume(measured: Iterable[Point]) -> list[str]:
     """Points in which the measured volume was starved."""
-    text = starved_volume_text({member.point.name: starved_volume(member.point.machine) for member in measured})
+    text = starved_volume_text({member.name: starved_volume(member.machine) for member in measured})
     return [text] if text else []
 
 
-def _disturbed(measured: Sequence[MeasuredPoint]) -> list[str]:
+def _disturbed(measured: Sequence[Point]) -> list[str]:
     """Points that others on this machine disturbed, also when they were measured again."""
-    found = [member.point for member in measured if member.point.noise]
+    found = [member for member in measured if member.noise]
     if not found:
         return []
     names = first_names([f"{point.name} ({point.noise})" for point in found], "; ")
@@ -311,7 +309,7 @@ def _single_gains(families: Iterable[PointFamily]) -> list[str]:
     found = [
         family.heading
         for family in families
-        if any(family.varies(axis) for axis in COMPARED_AXES) and not any(one.point.runs for one in family.members)
+        if any(family.varies(axis) for axis in COMPARED_AXES) and not any(one.runs for one in family.members)
     ]
     names = ", ".join(found)
     return [f"{names}: each point was measured once, so ratios of their rates have no interval."] if found else []

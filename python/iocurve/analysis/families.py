@@ -2,55 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 
 import msgspec
 
-from iocurve.analysis.limit_kinds import Limit
 from iocurve.analysis.limits import depth_series
 from iocurve.analysis.load_names import axis_text
 from iocurve.foundation.units import format_bytes, numbered
 from iocurve.result.document import Point, Result
-from iocurve.result.summary import Summary
 
 GRID_AXES = ("kind", "block_bytes", "order", "clients", "target", "nconnect")
 """Axes along which loads are compared side by side."""
-
-
-class MeasuredPoint(msgspec.Struct, frozen=True):
-    """A point with its summary and its limit."""
-
-    point: Point
-    summary: Summary
-    limit: Limit | None
-
-    def axis(self, name: str) -> float:
-        """Value of a numeric axis."""
-        return float(self.point.axes[name])
-
-    @property
-    def mix(self) -> str:
-        """Read and write shares as people write them: ``75:25``."""
-        return f"{self.axis('read_percent'):g}:{100 - self.axis('read_percent'):g}"
 
 
 class PointFamily(msgspec.Struct, frozen=True, dict=True):
     """Points that differ in their axes only, in the order in which they were measured."""
 
     name: str
-    members: tuple[MeasuredPoint, ...]
+    members: tuple[Point, ...]
     title: str = ""
     """The scenario's title for the family; empty where it has none."""
 
     def each_point(self) -> list[PointFamily]:
         """Each point as a family with the name of the point; points of the same name are numbered."""
-        titles = numbered(member.point.name for member in self.members)
+        titles = numbered(member.name for member in self.members)
         return [PointFamily(title, (member,), title) for title, member in zip(titles, self.members, strict=True)]
 
     def varies(self, axis: str) -> bool:
         """True if the points have several values on an axis."""
-        return len({member.point.axes.get(axis) for member in self.members}) > 1
+        return len({member.axes.get(axis) for member in self.members}) > 1
 
     @property
     def is_mix(self) -> bool:
@@ -80,7 +60,7 @@ class PointFamily(msgspec.Struct, frozen=True, dict=True):
     @property
     def is_scale_out(self) -> bool:
         """One or more series of numbers of clients, each client with the same depth."""
-        axes = [member.point.axes for member in self.members]
+        axes = [member.axes for member in self.members]
         each = {float(one["depth"]) / float(one["clients"]) for one in axes if "depth" in one and "clients" in one}
         return self.varies("clients") and len(each) <= 1
 
@@ -93,12 +73,12 @@ class PointFamily(msgspec.Struct, frozen=True, dict=True):
     @property
     def is_sequential(self) -> bool:
         """Sequential loads are counted in MiB/s, all others in IOPS."""
-        return self.members[0].point.axes.get("order") == "sequential"
+        return self.members[0].axes.get("order") == "sequential"
 
     @property
     def load(self) -> str:
         """Block size and order, as far as all points share them: ``4 KiB random``; may be empty."""
-        axes = self.members[0].point.axes
+        axes = self.members[0].axes
         words = []
         if "block_bytes" in axes and not self.varies("block_bytes"):
             words.append(format_bytes(int(axes["block_bytes"])))
@@ -111,7 +91,7 @@ class PointFamily(msgspec.Struct, frozen=True, dict=True):
         """The scenario's title, or load and kind of operation: ``4 KiB random read``."""
         if self.title:
             return self.title
-        kinds = {kind for member in self.members for kind in member.summary.kinds}
+        kinds = {kind for member in self.members for kind in member.summary().kinds}
         return f"{self.load} {kinds.pop() if len(kinds) == 1 else ''}".strip() or self.name
 
     @property
@@ -120,30 +100,28 @@ class PointFamily(msgspec.Struct, frozen=True, dict=True):
         return self.subject[0].upper() + self.subject[1:]
 
     @property
-    def fastest(self) -> MeasuredPoint:
+    def fastest(self) -> Point:
         """The point with the most IOPS."""
-        return max(self.members, key=lambda member: member.summary.iops)
+        return max(self.members, key=lambda member: member.summary().iops)
 
     @property
     def fixed(self) -> str:
         """Depth and connections, where all points share them: ``depth 64, nconnect 8``."""
-        axes = self.members[0].point.axes
+        axes = self.members[0].axes
         named = [axis for axis in ("depth", "nconnect") if axis in axes and not self.varies(axis)]
         return ", ".join(f"{axis} {axes[axis]}" for axis in named)
 
     @cached_property
-    def series(self) -> dict[str, list[MeasuredPoint]]:
+    def series(self) -> dict[str, list[Point]]:
         """The depth series, by the axes in which they differ: ``nconnect 8``."""
-        measured = {id(member.point): member for member in self.members}
-        found = depth_series(member.point for member in self.members)
-        return {self._distinction(points[0]): [measured[id(point)] for point in points] for points in found}
+        return {self._distinction(points[0]): list(points) for points in depth_series(self.members)}
 
     @cached_property
-    def scale_out_series(self) -> dict[str, list[MeasuredPoint]]:
+    def scale_out_series(self) -> dict[str, list[Point]]:
         """The series of numbers of clients, by the axes in which they differ: ``read_percent 75``."""
-        found: dict[str, list[MeasuredPoint]] = {}
+        found: dict[str, list[Point]] = {}
         for member in sorted(self.members, key=lambda member: member.axis("clients")):
-            axes = member.point.axes.items()
+            axes = member.axes.items()
             others = [(axis, value) for axis, value in axes if axis not in ("clients", "depth") and self.varies(axis)]
             found.setdefault(", ".join(axis_text(axis, value) for axis, value in others), []).append(member)
         return found
@@ -156,14 +134,11 @@ class PointFamily(msgspec.Struct, frozen=True, dict=True):
         )
 
 
-def families_of(result: Result, limits: Sequence[Limit | None]) -> list[PointFamily]:
-    """The families of a result in the order of its points; points that measured nothing are left out.
-
-    ``limits`` has the limit of each point.
-    """
-    members: dict[str, list[MeasuredPoint]] = {}
-    for point, limit in zip(result.points, limits, strict=True):
+def families_of(result: Result) -> list[PointFamily]:
+    """The families of a result in the order of its points; points that measured nothing are left out."""
+    members: dict[str, list[Point]] = {}
+    for point in result.points:
         if point.summary().operations or point.imported:
-            members.setdefault(point.family, []).append(MeasuredPoint(point, point.summary(), limit))
+            members.setdefault(point.family, []).append(point)
     titles = {one.name: one.title for one in result.scenario.families} if result.scenario else {}
     return [PointFamily(name, tuple(points), titles.get(name, "")) for name, points in members.items()]

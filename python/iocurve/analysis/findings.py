@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from iocurve.analysis import gains
-from iocurve.analysis.families import MeasuredPoint, PointFamily
+from iocurve.analysis.families import PointFamily
 from iocurve.analysis.gains import Gain, gain_of
 from iocurve.analysis.limit_kinds import is_sure
 from iocurve.analysis.limits import knee
 from iocurve.analysis.load_names import load_name, workers_of
 from iocurve.foundation.units import MICROSECOND_NS, format_count, format_latency
-from iocurve.result.document import Result, SearchFacts
+from iocurve.result.document import Point, Result, SearchFacts
 from iocurve.result.stalls import condition
 
 SAME = 0.02
@@ -50,39 +50,39 @@ def _knees(family: PointFamily) -> list[str]:
     return [_knee(family, name, series) for name, series in family.series.items()]
 
 
-def _knee(family: PointFamily, name: str, series: Sequence[MeasuredPoint]) -> str:
+def _knee(family: PointFamily, name: str, series: Sequence[Point]) -> str:
     subject = f"{family.heading}, {name}" if name else family.heading
-    starved = sum(condition(member.point) == "CPU-starved" for member in series)
+    starved = sum(condition(member) == "CPU-starved" for member in series)
     if starved:
         return f"{subject}: {starved} of {len(series)} points CPU-starved, so that they show no knee."
-    start = knee([member.point for member in series])
+    start = knee(series)
     found = series[-1].limit
     if start is None and found is not None and is_sure(found) and found.code != "depth":
-        reached = f"depth {series[-1].axis('depth'):g} ({format_count(series[-1].summary.iops)})"
+        reached = f"depth {series[-1].axis('depth'):g} ({format_count(series[-1].summary().iops)})"
         return f"{subject}: IOPS grow up to {reached}, which is limited otherwise: {found.label}."
     if start is None:
         return f"{subject}: IOPS still grow at the greatest depth measured ({series[-1].axis('depth'):g})."
-    at, last = next(member for member in series if member.point is start), series[-1]
-    medians, means = ([which(member) for member in (at, last)] for which in (_median_ns, _mean_ns))
+    last = series[-1]
+    medians, means = ([which(member) for member in (start, last)] for which in (_median_ns, _mean_ns))
     # An imported result may have means alone.
     name, latencies = ("mean", means) if any(map(math.isnan, medians)) else ("median", medians)
     waits = [format_latency(latency_ns) for latency_ns in latencies]
     return (
-        f"{subject}: IOPS grow up to depth {at.axis('depth'):g} ({format_count(at.summary.iops)}); from there to depth "
-        f"{last.axis('depth'):g} the {name} wait goes from {waits[0]} to {waits[1]} {_for_iops(at, last)}."
+        f"{subject}: IOPS grow up to depth {start.axis('depth'):g} ({format_count(start.summary().iops)}); from there "
+        f"to depth {last.axis('depth'):g} the {name} wait goes from {waits[0]} to {waits[1]} {_for_iops(start, last)}."
     )
 
 
-def _median_ns(member: MeasuredPoint) -> float:
-    return member.summary.latency.percentile(50)
+def _median_ns(member: Point) -> float:
+    return member.summary().latency.percentile(50)
 
 
-def _mean_ns(member: MeasuredPoint) -> float:
-    return member.summary.latency.mean_ns
+def _mean_ns(member: Point) -> float:
+    return member.summary().latency.mean_ns
 
 
-def _for_iops(at: MeasuredPoint, last: MeasuredPoint) -> str:
-    gain = last.summary.iops / at.summary.iops - 1
+def _for_iops(at: Point, last: Point) -> str:
+    gain = last.summary().iops / at.summary().iops - 1
     return f"for {100 * gain:+.0f} % IOPS" if abs(gain) >= 0.005 else "for no more IOPS"
 
 
@@ -97,23 +97,21 @@ def _gain(family: PointFamily) -> list[str]:
         if gain and gain.bounds_text and base.axis("depth") == best.axis("depth"):
             return [_gain_in_turns(family, first, last, (best, base), gain)]
     other = _best(family.series[first])
-    ratio = best.summary.iops / other.summary.iops
+    ratio = best.summary().iops / other.summary().iops
     if abs(ratio - 1) < SAME:
-        return [f"{family.heading}: {first} and {last} reach the same, {format_count(best.summary.iops)} IOPS."]
+        return [f"{family.heading}: {first} and {last} reach the same, {format_count(best.summary().iops)} IOPS."]
     return [
-        f"{family.heading}: {last} reaches {format_count(best.summary.iops)} IOPS, {ratio:.2f} times the "
-        f"{format_count(other.summary.iops)} of {first}."
+        f"{family.heading}: {last} reaches {format_count(best.summary().iops)} IOPS, {ratio:.2f} times the "
+        f"{format_count(other.summary().iops)} of {first}."
     ]
 
 
-def _best(series: Sequence[MeasuredPoint]) -> MeasuredPoint:
-    return max(series, key=lambda member: member.summary.iops)
+def _best(series: Sequence[Point]) -> Point:
+    return max(series, key=lambda member: member.summary().iops)
 
 
-def _gain_in_turns(
-    family: PointFamily, first: str, last: str, points: tuple[MeasuredPoint, MeasuredPoint], gain: Gain
-) -> str:
-    best, base = (format_count(point.summary.iops) for point in points)
+def _gain_in_turns(family: PointFamily, first: str, last: str, points: tuple[Point, Point], gain: Gain) -> str:
+    best, base = (format_count(point.summary().iops) for point in points)
     depth = f"depth {points[0].axis('depth'):g}"
     return f"{family.heading}: {last} reaches {best} IOPS at {depth} and {first} {base}: {gain.full_text}."
 

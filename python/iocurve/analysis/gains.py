@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import msgspec
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
-from iocurve.analysis.families import MeasuredPoint
 from iocurve.foundation.units import format_bytes
-from iocurve.result.document import OWN_LIMITS
+from iocurve.result.document import Point
 from iocurve.result.paired import RateRatio
 
 
@@ -41,21 +40,17 @@ class Gain(RateRatio, frozen=True):
         return f"{self.text}, {self.verdict_text}"
 
 
-def gain_of(member: MeasuredPoint, base: MeasuredPoint) -> Gain | None:
+def gain_of(member: Point, base: Point) -> Gain | None:
     """Compares the rates of two points, in the unit of the first; None where the base measured nothing."""
-    found = member.point.speedup_over(base.point)
-    if found is None:
-        return None
-    limits = [one.limit.short_name for one in (member, base) if one.limit and one.limit.code in OWN_LIMITS]
-    gain = Gain(**asdict(found), noise=member.point.noise or base.point.noise)
-    return replace(gain, own_limit=limits[0]) if limits else gain
+    found = member.speedup_over(base)
+    return Gain(**asdict(found), noise=member.noise or base.noise) if found else None
 
 
 NOTHING = Gain(0.0, None, None, doubt="no operations")
 """The gain where the base measured nothing."""
 
 
-def spread_text(members: Sequence[MeasuredPoint]) -> str:
+def spread_text(members: Sequence[Point]) -> str:
     """The smallest and the largest gain: ``0.90 times [0.87, 0.93] the rate (read 4 KiB at depth 1) to …``."""
     ordered = sorted(pairs(members), key=lambda pair: pair.gain.value)
     if not ordered:
@@ -69,8 +64,8 @@ def spread_text(members: Sequence[MeasuredPoint]) -> str:
 class Pair(msgspec.Struct, frozen=True, dict=True):
     """A load measured with the fewest connections and with the most."""
 
-    few: MeasuredPoint
-    many: MeasuredPoint
+    few: Point
+    many: Point
 
     @cached_property
     def gain(self) -> Gain:
@@ -81,28 +76,28 @@ class Pair(msgspec.Struct, frozen=True, dict=True):
         return gain_of(self.many, self.few) or NOTHING
 
 
-def fewest_and_most(members: Sequence[MeasuredPoint]) -> tuple[int, int]:
+def fewest_and_most(members: Sequence[Point]) -> tuple[int, int]:
     """The smallest and the largest number of connections."""
     values = sorted({int(member.axis("nconnect")) for member in members})
     return values[0], values[-1]
 
 
-def pairs(members: Sequence[MeasuredPoint]) -> list[Pair]:
+def pairs(members: Sequence[Point]) -> list[Pair]:
     """The loads that were measured both with the fewest and with the most connections, in order."""
     few, many = fewest_and_most(members)
-    found: dict[tuple[tuple[str, object], ...], dict[int, MeasuredPoint]] = {}
+    found: dict[tuple[tuple[str, object], ...], dict[int, Point]] = {}
     for member in members:
-        axes = tuple((name, value) for name, value in member.point.axes.items() if name != "nconnect")
+        axes = tuple((name, value) for name, value in member.axes.items() if name != "nconnect")
         found.setdefault(axes, {})[int(member.axis("nconnect"))] = member
     return [Pair(at[few], at[many]) for at in found.values() if few in at and many in at]
 
 
-def kind_and_block(member: MeasuredPoint) -> str:
+def kind_and_block(member: Point) -> str:
     """``read 4 KiB``."""
-    axes = member.point.axes
+    axes = member.axes
     return f"{axes.get('kind', '')} {format_bytes(int(axes.get('block_bytes', 0)))}".strip()
 
 
-def load_text(member: MeasuredPoint) -> str:
+def load_text(member: Point) -> str:
     """``read 4 KiB at depth 16``."""
     return f"{kind_and_block(member)} at depth {member.axis('depth'):g}"

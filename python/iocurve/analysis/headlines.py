@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from iocurve.analysis import gains
-from iocurve.analysis.families import GRID_AXES, MeasuredPoint, PointFamily
+from iocurve.analysis.families import GRID_AXES, PointFamily
 from iocurve.analysis.findings import search_load
 from iocurve.analysis.load_names import (
     KIND_WORDS,
@@ -119,7 +119,7 @@ def _chosen(candidates: Sequence[_Candidate], at_most: int) -> list[_Candidate]:
 def _candidates(result: Result, family: PointFamily, published: set[int]) -> list[_Candidate]:
     if family.is_advice:
         return _advice(family)
-    if result.scenario or family.is_measured_along_axes or family.members[0].point.imported:
+    if result.scenario or family.is_measured_along_axes or family.members[0].imported:
         rates = [_rate_of_point(result, family, member, published) for member in _best_points(family)]
         return rates + _lowest_latencies(result, family)
     return list(_rates_of_groups(family, is_named=len(result.points) > 1))
@@ -128,27 +128,27 @@ def _candidates(result: Result, family: PointFamily, published: set[int]) -> lis
 # ---- points along axes
 
 
-def _best_points(family: PointFamily) -> list[MeasuredPoint]:
+def _best_points(family: PointFamily) -> list[Point]:
     """The point with the best rate for each load; of a series of mixes, pure reads and pure writes."""
-    pure = [member for member in family.members if member.point.axes.get("read_percent") in (100, 0)]
-    best: dict[str, MeasuredPoint] = {}
+    pure = [member for member in family.members if member.axes.get("read_percent") in (100, 0)]
+    best: dict[str, Point] = {}
     for member in pure if family.is_mix and pure else family.members:
-        load = point_load(member.point)
+        load = point_load(member)
         known = best.setdefault(load, member)
-        if member.summary.iops > known.summary.iops:
+        if member.summary().iops > known.summary().iops:
             best[load] = member
     return list(best.values())
 
 
-def _rate_of_point(result: Result, family: PointFamily, member: MeasuredPoint, published: set[int]) -> _Candidate:
+def _rate_of_point(result: Result, family: PointFamily, member: Point, published: set[int]) -> _Candidate:
     found = _rate(
         _load(result, member),
-        member.summary,
-        point_unit(member.point),
+        member.summary(),
+        point_unit(member),
         place=_place(family, member, ("nconnect", "clients", "target", "depth", "rate")),
-        is_published=any(id(other.point) in published for other in family.members),
+        is_published=any(id(other) in published for other in family.members),
     )
-    return _of_point(found, member.point)
+    return _of_point(found, member)
 
 
 def _of_point(candidate: _Candidate, point: Point) -> _Candidate:
@@ -172,31 +172,31 @@ def rate_bounds(point: Point, unit: str) -> str:
     return f"95 %: {relative if low == high else f'{low} to {high}'}"
 
 
-def _load(result: Result, member: MeasuredPoint) -> str:
+def _load(result: Result, member: Point) -> str:
     """The load with what was done about caches: ``8 KiB random writes, no cache``."""
-    cache = cache_word(result, member.point, member.summary.kinds)
-    return ", ".join(filter(None, (point_load(member.point), cache)))
+    cache = cache_word(result, member, member.summary().kinds)
+    return ", ".join(filter(None, (point_load(member), cache)))
 
 
-def _place(family: PointFamily, member: MeasuredPoint, axes: Iterable[str]) -> str:
+def _place(family: PointFamily, member: Point, axes: Iterable[str]) -> str:
     """The values of the axes in which the points of a family differ: ``nconnect 8, depth 64``."""
-    named = [axis for axis in axes if family.varies(axis) and axis in member.point.axes]
-    return ", ".join(axis_text(axis, member.point.axes[axis]) for axis in named)
+    named = [axis for axis in axes if family.varies(axis) and axis in member.axes]
+    return ", ".join(axis_text(axis, member.axes[axis]) for axis in named)
 
 
 def _lowest_latencies(result: Result, family: PointFamily) -> list[_Candidate]:
     """The median latency at the smallest depth, where depths were measured."""
     if not family.is_depth:
         return []
-    shallow = min(family.members, key=lambda member: (member.axis("depth"), member.summary.latency.percentile(50)))
-    latency = shallow.summary.latency
+    shallow = min(family.members, key=lambda member: (member.axis("depth"), member.summary().latency.percentile(50)))
+    latency = shallow.summary().latency
     if math.isnan(latency.percentile(50)):
         return []
     value, unit = format_latency(latency.percentile(50)).split(" ")
     what = f"p50 of {_load(result, shallow)} at depth {shallow.axis('depth'):g}"
     place = _place(family, shallow, [axis for axis in GRID_AXES if axis not in ("kind", "block_bytes", "order")])
     detail = _joined(place, f"p99 {format_latency(latency.percentile(99))}")
-    headline = Headline(value, unit, what, detail, mark=mark_of([shallow.point]))
+    headline = Headline(value, unit, what, detail, mark=mark_of([shallow]))
     return [_Candidate(headline, "latency", -latency.percentile(50))]
 
 
@@ -204,7 +204,7 @@ def _advice(family: PointFamily) -> list[_Candidate]:
     pairs = gains.pairs(family.members)
     faster = sum(pair.gain.verdict == "faster" and not pair.gain.is_small for pair in pairs)
     _, most = gains.fewest_and_most(family.members)
-    what, mark = f"loads are faster with nconnect {most}", mark_of([member.point for member in family.members])
+    what, mark = f"loads are faster with nconnect {most}", mark_of(family.members)
     return [_Candidate(Headline(f"{faster}", f"of {len(pairs)}", what, mark=mark), "advice", faster)]
 
 
@@ -214,16 +214,16 @@ def _advice(family: PointFamily) -> list[_Candidate]:
 def _rates_of_groups(family: PointFamily, *, is_named: bool) -> Iterator[_Candidate]:
     """The total of each report group of each point. The loads are named by point and jobs where there are several."""
     for member in family.members:
-        groups = _groups(member.point)
+        groups = _groups(member)
         for outcomes in groups:
-            total, workers = summarise("", member.point.plan, outcomes), workers_of(member.point, outcomes)
-            names = [member.point.name] if is_named else []
+            total, workers = summarise("", member.plan, outcomes), workers_of(member, outcomes)
+            names = [member.name] if is_named else []
             names += [_jobs(outcomes)] if len(groups) > 1 else []
             if total.operations:
                 found = _rate(
                     ": ".join([*([", ".join(names)] if names else []), load_name(workers)]), total, rate_unit(workers)
                 )
-                yield _of_point(found, member.point) if len(groups) == 1 else _marked(found, member.point)
+                yield _of_point(found, member) if len(groups) == 1 else _marked(found, member)
 
 
 def _groups(point: Point) -> list[list[WorkerOutcome]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from iocurve.analysis.families import GRID_AXES, MeasuredPoint, PointFamily
+from iocurve.analysis.families import GRID_AXES, PointFamily
 from iocurve.analysis.headlines import Headline
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, SURE, UNKNOWN, Confidence, is_sure, kind_of, next_steps
 from iocurve.analysis.load_names import axis_text
@@ -51,7 +51,7 @@ def limit_groups_of(result: Result, families: Sequence[PointFamily]) -> list[Lim
 
     The group with the most points goes first; those that are only possible, and then unknown limits, go last.
     """
-    held: dict[_Verdict, list[tuple[PointFamily, list[MeasuredPoint]]]] = {}
+    held: dict[_Verdict, list[tuple[PointFamily, list[Point]]]] = {}
     for family in families:
         for verdict, members in _by_verdict(family).items():
             held.setdefault(verdict, []).append((family, members))
@@ -62,20 +62,20 @@ def limit_groups_of(result: Result, families: Sequence[PointFamily]) -> list[Lim
 _Verdict = tuple[str, Confidence]
 
 
-def _by_verdict(family: PointFamily) -> dict[_Verdict, list[MeasuredPoint]]:
-    found: dict[_Verdict, list[MeasuredPoint]] = {}
+def _by_verdict(family: PointFamily) -> dict[_Verdict, list[Point]]:
+    found: dict[_Verdict, list[Point]] = {}
     for member in family.members:
         verdict = (member.limit.code, member.limit.confidence) if member.limit else (UNKNOWN, "none")
         found.setdefault(verdict, []).append(member)
     return found
 
 
-def _group(result: Result, verdict: _Verdict, parts: Sequence[tuple[PointFamily, list[MeasuredPoint]]]) -> LimitGroup:
+def _group(result: Result, verdict: _Verdict, parts: Sequence[tuple[PointFamily, list[Point]]]) -> LimitGroup:
     code, confidence = verdict
     members = [member for _, of_family in parts for member in of_family]
-    limits = [member.limit for member in members if member.limit]
+    limits = [member.limit for member in members if member.limit and code != UNKNOWN]
     texts = list(dict.fromkeys(limit.text for limit in limits)) or [NOT_KNOWN]
-    steps = next_steps(result.target_of(members[0].point), limits) if limits else _experiment(members)
+    steps = next_steps(result.target_of(members[0]), limits) if limits else _experiment(members)
     if len(texts) == 1:
         points = [_points_text(family, of_family) for family, of_family in parts]
     else:
@@ -95,24 +95,24 @@ def _text(confidence: Confidence, text: str) -> str:
     return f"{NOT_KNOWN}; possibly {text}" if confidence == "possible" else text
 
 
-def _points_with_limits(family: PointFamily, members: Iterable[MeasuredPoint]) -> list[str]:
+def _points_with_limits(family: PointFamily, members: Iterable[Point]) -> list[str]:
     """The points of each text of the limit, with that text."""
-    by_text: dict[str, list[MeasuredPoint]] = {}
+    by_text: dict[str, list[Point]] = {}
     for member in members:
         by_text.setdefault(member.limit.text if member.limit else "", []).append(member)
     return [f"{_points_text(family, of_text)}: {text}" for text, of_text in by_text.items()]
 
 
-def _points_text(family: PointFamily, members: Sequence[MeasuredPoint]) -> str:
+def _points_text(family: PointFamily, members: Sequence[Point]) -> str:
     """The points by what distinguishes them in their family: ``4 KiB random read: depth 32, 64``."""
     if len(family.members) == 1:
-        return family.title or members[0].point.name
+        return family.title or members[0].name
     if not (family.title or family.is_measured_along_axes):
         return _names_of_points(family, members)
     return f"{family.heading}: {_names(family, members)}"
 
 
-def _names(family: PointFamily, members: Sequence[MeasuredPoint]) -> str:
+def _names(family: PointFamily, members: Sequence[Point]) -> str:
     if len(members) == len(family.members):
         return "all points"
     if family.is_mix:
@@ -128,25 +128,24 @@ def _names(family: PointFamily, members: Sequence[MeasuredPoint]) -> str:
     return _names_of_points(family, members)
 
 
-def _names_of_points(family: PointFamily, members: Sequence[MeasuredPoint]) -> str:
+def _names_of_points(family: PointFamily, members: Sequence[Point]) -> str:
     """The places of the points on the axes of their family, or their names. A search may measure a point repeatedly."""
     axes = [axis for axis in GRID_AXES if family.varies(axis)]
     names = [
-        " ".join(axis_text(axis, member.point.axes[axis]) for axis in axes if axis in member.point.axes)
-        or member.point.name
+        " ".join(axis_text(axis, member.axes[axis]) for axis in axes if axis in member.axes) or member.name
         for member in members
     ]
     return ", ".join(f"{name} (× {count})" if count > 1 else name for name, count in Counter(names).items())
 
 
-def _depths(name: str, series: Sequence[MeasuredPoint], members: Sequence[MeasuredPoint]) -> str:
+def _depths(name: str, series: Sequence[Point], members: Sequence[Point]) -> str:
     depths = ", ".join(f"{member.axis('depth'):g}" for member in series if member in members)
     return f"{name} at depth {depths}" if name else f"depth {depths}"
 
 
-def _experiment(members: Sequence[MeasuredPoint]) -> list[str]:
+def _experiment(members: Sequence[Point]) -> list[str]:
     """The step that would name the limit; an imported load cannot be repeated."""
-    return [] if all(member.point.imported for member in members) else [LIMIT_KINDS[UNKNOWN].next_step]
+    return [] if all(member.imported for member in members) else [LIMIT_KINDS[UNKNOWN].next_step]
 
 
 class Twice(msgspec.Struct, frozen=True):

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from iocurve.analysis.families import MeasuredPoint
 from iocurve.analysis.gains import Gain, gain_of
 from iocurve.analysis.load_names import axis_text
 from iocurve.engine.plan import NfsEngine
@@ -162,12 +161,8 @@ def _gain(point: Point, points: Sequence[Point]) -> Gain | None:
     for other in points:
         others = {name: value for name, value in other.axes.items() if name != "nconnect"}
         if other.family == point.family and others == axes and other.axes.get("nconnect") == 1:
-            return gain_of(_measured_point(point), _measured_point(other))
+            return gain_of(point, other)
     return None
-
-
-def _measured_point(point: Point) -> MeasuredPoint:
-    return MeasuredPoint(point, point.summary(), point.limit)
 
 
 def _quota(target: TargetFacts) -> str:

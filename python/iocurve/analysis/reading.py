@@ -5,16 +5,17 @@ from __future__ import annotations
 from functools import cached_property
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from iocurve.analysis.answers import answer_of
 from iocurve.analysis.doubts import doubts_of, remarks_of, trust_of
-from iocurve.analysis.families import MeasuredPoint, PointFamily, families_of
+from iocurve.analysis.families import PointFamily, families_of
 from iocurve.analysis.findings import KneeFinding, findings_of, found_knee
 from iocurve.analysis.gains import gain_of
 from iocurve.analysis.headlines import HEADLINES_MAX, Headline, headlines_of
 from iocurve.analysis.limit_groups import LimitGroup, Twice, bought_of, limit_groups_of, sentences_of, twice_of
-from iocurve.analysis.limit_kinds import UNKNOWN, Limit
-from iocurve.analysis.limits import verdicts_of
+from iocurve.analysis.limit_kinds import Limit
+from iocurve.analysis.limits import with_verdicts
 from iocurve.analysis.published import PublishedComparison, comparisons_of, lines_of
 from iocurve.result.document import Point, Result
 from iocurve.result.stalls import Condition
@@ -29,21 +30,20 @@ class Reading(msgspec.Struct, frozen=True, dict=True):
     """A result with its meaning."""
 
     result: Result
+    """The result with the verdicts on all points."""
 
-    @cached_property
+    def __post_init__(self) -> None:
+        force_setattr(self, "result", with_verdicts(self.result))
+
+    @property
     def verdicts(self) -> tuple[Limit | None, ...]:
         """The verdict on each point, in the order of the points; None where nothing was measured."""
-        return tuple(verdicts_of(self.result))
-
-    @cached_property
-    def limits(self) -> tuple[Limit | None, ...]:
-        """The limit of each point, in the order of the points; None where no known limit was reached."""
-        return tuple(verdict if verdict and verdict.code != UNKNOWN else None for verdict in self.verdicts)
+        return tuple(point.limit for point in self.result.points)
 
     @cached_property
     def families(self) -> tuple[PointFamily, ...]:
-        """The points that measured anything, with their summaries and limits, by family."""
-        return tuple(families_of(self.result, self.limits))
+        """The points that measured anything, by family."""
+        return tuple(families_of(self.result))
 
     @cached_property
     def headlines(self) -> tuple[Headline, ...]:
@@ -132,11 +132,9 @@ class Reading(msgspec.Struct, frozen=True, dict=True):
         """The gain of a point over the first of its turns, ``1.42 × [1.35, 1.50], faster``; may be empty."""
         if not point.compared_with or point.compared_with[0] == point.name:
             return ""
-        members = {
-            one.name: MeasuredPoint(one, one.summary(), limit)
-            for one, limit in zip(self.result.points, self.limits, strict=True)
-        }
-        if point.compared_with[0] not in members:
+        members = {one.name: one for one in self.result.points}
+        base = members.get(point.compared_with[0])
+        if base is None:
             return ""
-        gain = gain_of(members[point.name], members[point.compared_with[0]])
-        return gain.full_text if gain else f"inconclusive: {point.compared_with[0]} had no operations"
+        gain = gain_of(members[point.name], base)
+        return gain.full_text if gain else f"inconclusive: {base.name} had no operations"

@@ -15,7 +15,7 @@ import msgspec
 
 from iocurve._native import VERSION
 from iocurve.analysis import Reading
-from iocurve.analysis.families import MeasuredPoint, PointFamily
+from iocurve.analysis.families import PointFamily
 from iocurve.analysis.headlines import rate_bounds, rate_text
 from iocurve.analysis.load_names import workers_of
 from iocurve.engine.plan import AioEngine, FixedBlocks, NfsEngine, SyncEngine, UringEngine, Worker
@@ -131,7 +131,7 @@ def _tests(reading: Reading) -> Iterator[Section]:
     """A section for each family: the commands, its charts, what was measured in two sentences, and its table."""
     yield Section(f"Tests: {heading(reading.result)}", sentences=_load(reading))
     for family in reading.families:
-        lines = _commands(reading, family.name) + _fio_lines(member.point for member in family.members)
+        lines = _commands(reading, family.name) + _fio_lines(family.members)
         first, *others = family_figures(family, reading)
         told = (*results_of(family), first.caption)
         yield Section(first.title, 3, tuple(filter(None, told)), tuple(lines[:FIO_LINES_MAX]), first)
@@ -150,7 +150,7 @@ def _load(reading: Reading) -> tuple[str, ...]:
 def results_of(family: PointFamily) -> tuple[str, ...]:
     """Two sentences: the highest rate of a family and the lowest, each with its interval, latency and bottleneck."""
     unit = rate_unit(family)
-    ordered = sorted(family.members, key=lambda member: rate(member.summary, unit))
+    ordered = sorted(family.members, key=lambda member: rate(member.summary(), unit))
     best, least = ordered[-1], ordered[0]
     told = [f"The highest rate is {_rate_at(family, best, unit)}."]
     if least is not best:
@@ -158,13 +158,13 @@ def results_of(family: PointFamily) -> tuple[str, ...]:
     return tuple(told)
 
 
-def _rate_at(family: PointFamily, member: MeasuredPoint, unit: str) -> str:
-    summary, bounds = member.summary, rate_bounds(member.point, unit)
+def _rate_at(family: PointFamily, member: Point, unit: str) -> str:
+    summary, bounds = member.summary(), rate_bounds(member, unit)
     percentiles = [(f"p{percent}", summary.latency.percentile(percent)) for percent in (50, 99)]
     latencies = [f"{name} {format_latency(value)}" for name, value in percentiles if value == value]
     facts = [bounds or "no interval", *latencies]
     limit = f", limited by: {member.limit.label}" if member.limit else ", the bottleneck is not known"
-    noisy = ", noisy: other work disturbed it" if member.point.noise else ""
+    noisy = ", noisy: other work disturbed it" if member.noise else ""
     return f"{rate_text(summary, unit)} {unit} at {loads.place(family, member)} ({', '.join(facts)}){limit}{noisy}"
 
 

@@ -9,7 +9,7 @@ from typing import Self
 import msgspec
 
 from iocurve.analysis import Reading
-from iocurve.analysis.families import MeasuredPoint, PointFamily
+from iocurve.analysis.families import PointFamily
 from iocurve.analysis.gains import gain_of
 from iocurve.analysis.limits import volume_description
 from iocurve.analysis.load_names import RateUnit, workers_of
@@ -18,7 +18,7 @@ from iocurve.foundation.units import MIB, UNKNOWN_TEXT, capitalised
 from iocurve.report import charts
 from iocurve.report.charts import CapLine, Chart, PublishedMark
 from iocurve.report.table import LIMITED_BY, Cell, Nanoseconds, Table, decimal, limit_cell
-from iocurve.result.document import INCONCLUSIVE, Point, Result, TargetFacts
+from iocurve.result.document import Point, Result, TargetFacts
 from iocurve.result.paired import margin_text
 from iocurve.result.summary import Summary, Totals
 
@@ -48,10 +48,9 @@ class ReportFigure(msgspec.Struct, frozen=True):
 # ---- cells
 
 
-def last_cells(member: MeasuredPoint) -> tuple[str, str]:
+def last_cells(member: Point) -> tuple[str, str]:
     """The cells of ``LAST_COLUMNS``: CPU time per operation, and the limit with the mark of a disturbed point."""
-    label = member.limit.label if member.limit else INCONCLUSIVE
-    return cpu(member.summary), limit_cell(member.point, label)
+    return cpu(member.summary()), limit_cell(member, member.limit_label)
 
 
 def cpu(summary: Summary) -> str:
@@ -79,16 +78,16 @@ def cells(totals: Totals | None, *columns: str) -> list[Cell]:
     return [FIGURES[name](totals) if totals else "–" for name in columns]
 
 
-def ratio(measured: MeasuredPoint, base: MeasuredPoint) -> str:
+def ratio(measured: Point, base: Point) -> str:
     """The rate of a point relative to that of another: ``1.87 × [1.80, 1.95]``."""
     gain = gain_of(measured, base)
     return gain.full_text if gain else ""
 
 
-def gain_bar(place: str, series: str, measured: MeasuredPoint, base: MeasuredPoint) -> list[charts.JudgedBar]:
+def gain_bar(place: str, series: str, measured: Point, base: Point) -> list[charts.JudgedBar]:
     """The bar of a gain; none where points were measured once."""
     gain = gain_of(measured, base)
-    if gain is None or not measured.point.runs:
+    if gain is None or not measured.runs:
         return []
     return [
         charts.JudgedBar(
@@ -107,7 +106,7 @@ def gain_bar(place: str, series: str, measured: MeasuredPoint, base: MeasuredPoi
 
 def points_table(
     columns: Sequence[str],
-    rows: Iterable[tuple[Sequence[str], MeasuredPoint]],
+    rows: Iterable[tuple[Sequence[str], Point]],
     figures: Sequence[str],
     text_columns: int = 1,
     *,
@@ -117,8 +116,8 @@ def points_table(
     made: list[tuple[Cell, ...]] = [
         (
             *first,
-            *cells(member.summary, *figures),
-            *((decimal(member.summary.concurrency_achieved),) if in_flight else ()),
+            *cells(member.summary(), *figures),
+            *((decimal(member.summary().concurrency_achieved),) if in_flight else ()),
             *last_cells(member),
         )
         for first, member in rows
@@ -126,9 +125,9 @@ def points_table(
     return Table.of((*columns, *figures, *(["in flight"] if in_flight else []), *LAST_COLUMNS), made, text_columns)
 
 
-def latency_dots(series: str, member: MeasuredPoint, unit: str, axis: str, label: str) -> list[charts.LatencyDot]:
+def latency_dots(series: str, member: Point, unit: str, axis: str, label: str) -> list[charts.LatencyDot]:
     """The median and the 99th percentile of a point, as far as they are known."""
-    summary = member.summary
+    summary = member.summary()
     return [
         charts.LatencyDot(series, member.axis(axis), label, rate(summary, unit), f"p{percent}", latency_ns)
         for percent in (50, 99)
@@ -138,7 +137,7 @@ def latency_dots(series: str, member: MeasuredPoint, unit: str, axis: str, label
 
 def table_of_series(
     axis: str,
-    places: Mapping[str, Mapping[str, MeasuredPoint]],
+    places: Mapping[str, Mapping[str, Point]],
     names: Sequence[str],
     unit: str,
     ratio_name: str,
@@ -150,8 +149,8 @@ def table_of_series(
     """
     first, *others = names
 
-    def values(at: Mapping[str, MeasuredPoint], column: str) -> list[Cell]:
-        return [cells(at[name].summary, column)[0] if name in at else "" for name in names]
+    def values(at: Mapping[str, Point], column: str) -> list[Cell]:
+        return [cells(at[name].summary(), column)[0] if name in at else "" for name in names]
 
     rows: list[list[Cell]] = [
         [
@@ -207,9 +206,9 @@ def rate(totals: Totals, unit: str) -> float:
     return totals.mib_per_s if unit == "MiB/s" else totals.iops
 
 
-def bounds(member: MeasuredPoint, unit: str, kind: str | None = None) -> tuple[float | None, float | None]:
+def bounds(member: Point, unit: str, kind: str | None = None) -> tuple[float | None, float | None]:
     """The 95 % interval of a rate, in one of the units of ``rate_unit``; None where it is not known."""
-    figure = member.point.rate_interval("bytes_per_s" if unit == "MiB/s" else "iops", kind)
+    figure = member.rate_interval("bytes_per_s" if unit == "MiB/s" else "iops", kind)
     if figure.low is None or figure.high is None:
         return None, None
     scale = MIB if unit == "MiB/s" else 1
@@ -227,9 +226,8 @@ def rate_bar(
 # ---- limits in charts
 
 
-def caps(members: Iterable[MeasuredPoint], reading: Reading, unit: str) -> list[CapLine]:
+def caps(points: Sequence[Point], reading: Reading, unit: str) -> list[CapLine]:
     """The limits of the targets that some points load, at the block size that all of them share."""
-    points = [member.point for member in members]
     targets = {name: facts for point in points for name, facts in targets_of(point, reading.result).items()}
     blocks = {block_bytes(point) for point in points}
     return charts.caps(targets, unit, blocks.pop() if len(blocks) == 1 else 0)
@@ -276,7 +274,7 @@ def far_cap_caption(found: Sequence[CapLine], near: Sequence[CapLine], target: T
 
 def target_of(family: PointFamily, reading: Reading) -> TargetFacts:
     """The target that the first point of a family loads."""
-    return reading.result.target_of(family.members[0].point)
+    return reading.result.target_of(family.members[0])
 
 
 def _named(found: Sequence[CapLine], target: TargetFacts) -> str:
@@ -294,17 +292,17 @@ def published_marks(
     family: PointFamily,
     reading: Reading,
     unit: str,
-    place: Callable[[MeasuredPoint], str],
+    place: Callable[[Point], str],
     series_axis: str | None = None,
 ) -> list[PublishedMark]:
     """Marks for the published figures of a family that are in the unit of its chart."""
-    members = {id(member.point): member for member in family.members}
+    members = {id(member) for member in family.members}
     return [
         PublishedMark(
-            place(members[id(one.point)]),
+            place(one.point),
             one.bounds[0],
             one.reference.title,
-            series_name(members[id(one.point)], series_axis),
+            series_name(one.point, series_axis),
             one.legend,
         )
         for one in reading.published
@@ -323,11 +321,11 @@ def far_caption(marks: Sequence[PublishedMark]) -> str:
     return "Published figures lie far above and are in the table at the end only." if marks else ""
 
 
-def series_name(member: MeasuredPoint, series_axis: str | None) -> str:
+def series_name(member: Point, series_axis: str | None) -> str:
     """The name of a bar within its group: ``nconnect 8``; empty without a series."""
     if series_axis is None:
         return ""
-    value = member.point.axes.get(series_axis, "")
+    value = member.axes.get(series_axis, "")
     return str(value) if series_axis == "target" else f"{series_axis} {value}"
 
 

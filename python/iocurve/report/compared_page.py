@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from iocurve._native import VERSION
 from iocurve.analysis.compare import NAMES, Difference, label
-from iocurve.analysis.families import MeasuredPoint, PointFamily
+from iocurve.analysis.families import PointFamily
 from iocurve.analysis.history import Series
 from iocurve.foundation.units import capitalised, counted
 from iocurve.report import charts
@@ -107,7 +107,7 @@ def _curves(compared: Compared) -> Iterator[ReportFigure]:
                 dot
                 for one in known
                 for member in one.members
-                for dot in latency_dots(one.name, member, unit, axis, f"{member.point.axes[axis]}")
+                for dot in latency_dots(one.name, member, unit, axis, f"{member.axes[axis]}")
             ]
             is_joined = all(len({member.axis(axis) for member in one.members}) == len(one.members) for one in known)
             chart = charts.latency_curve(dots, [], unit, is_joined=is_joined)
@@ -117,7 +117,7 @@ def _curves(compared: Compared) -> Iterator[ReportFigure]:
 
 def _family(compared: Compared, place: int, name: str) -> PointFamily | None:
     points = [point for point in compared.comparison.results[place].points if point.family == name]
-    members = tuple(MeasuredPoint(point, point.summary(), None) for point in points if point.summary().operations)
+    members = tuple(point for point in points if point.summary().operations)
     return PointFamily(label(place), members) if members else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from iocurve.analysis import Reading, gains, published
-from iocurve.analysis.families import GRID_AXES, MeasuredPoint, PointFamily
+from iocurve.analysis.families import GRID_AXES, PointFamily
 from iocurve.analysis.gains import Pair
 from iocurve.analysis.load_names import COMPARED_AXES, point_unit
 from iocurve.analysis.published import PublishedComparison
@@ -39,6 +39,7 @@ from iocurve.report.cells import (
 )
 from iocurve.report.charts import Chart
 from iocurve.report.table import LIMITED_BY, Cell, Nanoseconds, Table
+from iocurve.result.document import Point
 from iocurve.result.paired import MARGIN, margin_text
 from iocurve.result.reference import Reference
 
@@ -60,7 +61,7 @@ def grid(family: PointFamily, reading: Reading) -> ReportFigure:
         rate_bar(
             _place(family, member, series_axis),
             series_name(member, series_axis),
-            member.summary,
+            member.summary(),
             unit,
             bounds(member, unit),
         )
@@ -93,17 +94,17 @@ def _gain_bars(family: PointFamily, series_axis: str | None) -> tuple[str, list[
     return series_name(family.members[0], series_axis), found
 
 
-def _with_first(family: PointFamily, series_axis: str | None) -> Iterator[tuple[str, MeasuredPoint, MeasuredPoint]]:
+def _with_first(family: PointFamily, series_axis: str | None) -> Iterator[tuple[str, Point, Point]]:
     """The place of each point, the point, and the first point at its place."""
-    first: dict[str, MeasuredPoint] = {}
+    first: dict[str, Point] = {}
     for member in family.members:
         place = _place(family, member, series_axis)
         yield place, member, first.setdefault(place, member)
 
 
-def _place(family: PointFamily, member: MeasuredPoint, series_axis: str | None) -> str:
+def _place(family: PointFamily, member: Point, series_axis: str | None) -> str:
     """The axes in which a load differs from others, in words: ``4 KiB read``."""
-    axes = member.point.axes
+    axes = member.axes
     varying = [axis for axis in GRID_AXES if axis in axes and axis != series_axis and family.varies(axis)]
     return " ".join(_value_text(axis, axes[axis]) for axis in varying) or family.name
 
@@ -120,7 +121,7 @@ def _grid_table(family: PointFamily, series_axis: str | None) -> Table:
         (
             place,
             series_name(member, series_axis),
-            *cells(member.summary, "IOPS", "MiB/s", "p50", "p99"),
+            *cells(member.summary(), "IOPS", "MiB/s", "p50", "p99"),
             ratio(member, base) if member is not base else "",
             *last_cells(member),
         )
@@ -150,7 +151,7 @@ def _comparison(title: str, families: Sequence[PointFamily], axis: str, reading:
     unit = rate_unit(families[0])
     common = _common_places(families, axis)
     bars = [
-        rate_bar(place, name, member.summary, unit, bounds(member, unit))
+        rate_bar(place, name, member.summary(), unit, bounds(member, unit))
         for place, at in common.items()
         for name, member in at.items()
     ]
@@ -176,9 +177,9 @@ def _comparison(title: str, families: Sequence[PointFamily], axis: str, reading:
     )
 
 
-def _common_places(families: Sequence[PointFamily], axis: str) -> dict[str, dict[str, MeasuredPoint]]:
+def _common_places(families: Sequence[PointFamily], axis: str) -> dict[str, dict[str, Point]]:
     """The points of each family by place on the axis, for the places that all families have."""
-    by_place: dict[str, dict[str, MeasuredPoint]] = {}
+    by_place: dict[str, dict[str, Point]] = {}
     for family in families:
         for member in family.members:
             place = member.mix if axis == "read_percent" else f"{member.axis(axis):g}"
@@ -225,8 +226,8 @@ def advice_cells(pairs: Sequence[Pair]) -> list[charts.JudgedBar]:
                 [
                     f"{pair.gain.value:.2f} ×{' *' if pair.gain.noise else ''}",
                     *([pair.gain.bounds_text] if pair.gain.bounds_text else []),
-                    f"{format_latency(pair.few.summary.latency.mean_ns)} →",
-                    format_latency(pair.many.summary.latency.mean_ns),
+                    f"{format_latency(pair.few.summary().latency.mean_ns)} →",
+                    format_latency(pair.many.summary().latency.mean_ns),
                 ]
             ),
         )
@@ -235,7 +236,7 @@ def advice_cells(pairs: Sequence[Pair]) -> list[charts.JudgedBar]:
 
 
 def _advice_row(pair: Pair) -> tuple[Cell, ...]:
-    axes, few, many = pair.few.point.axes, pair.few.summary, pair.many.summary
+    axes, few, many = pair.few.axes, pair.few.summary(), pair.many.summary()
     return (
         str(axes.get("kind", "")),
         format_bytes(int(axes.get("block_bytes", 0))),
@@ -267,7 +268,7 @@ def _published_table(reference: Reference, found: Sequence[PublishedComparison],
     rows = [_published_row(one, is_slowed=bool(at_speed)) for one in found]
     blank = len(columns) - 4
     rows += [
-        (member.point.name, "", rate_text(member), "in a chart only", *("",) * (blank - 1), part)
+        (member.name, "", rate_text(member), "in a chart only", *("",) * (blank - 1), part)
         for family in reading.families
         if (part := reference.charts_only.get(family.name))
         for member in family.members
@@ -280,10 +281,10 @@ def _published_table(reference: Reference, found: Sequence[PublishedComparison],
     )
 
 
-def rate_text(member: MeasuredPoint) -> str:
+def rate_text(member: Point) -> str:
     """The rate of a point in its unit: ``12,800 IOPS``."""
-    unit = point_unit(member.point)
-    return published.figure_text(*(rate(member.summary, unit),) * 2, unit)
+    unit = point_unit(member)
+    return published.figure_text(*(rate(member.summary(), unit),) * 2, unit)
 
 
 def _published_row(one: PublishedComparison, *, is_slowed: bool) -> tuple[str, ...]:
@@ -355,20 +356,20 @@ def _single_chart(unit: str, singles: Sequence[PointFamily], reading: Reading) -
 
     Bars are stacked where reads and writes share a limit, which is that of one target.
     """
-    families = [family for family in singles if point_unit(family.members[0].point) == unit]
+    families = [family for family in singles if point_unit(family.members[0]) == unit]
     if not families:
         return None, ()
     members = [family.members[0] for family in families]
-    highest = max(rate(member.summary, unit) for member in members)
+    highest = max(rate(member.summary(), unit) for member in members)
     limits = caps(members, reading, unit)
     drawn = charts.within_sight(limits, highest)
     near, far = near_and_far([mark for one in families for mark in _single_marks(one, reading, unit)], highest)
     told = (far_cap_caption(limits, drawn, target_of(families[0], reading)), far_caption(far))
-    is_stacked = all(len(targets_of(member.point, reading.result)) == 1 for member in members)
+    is_stacked = all(len(targets_of(member, reading.result)) == 1 for member in members)
     bars = [
         rate_bar(family.subject, kind, totals, unit, bounds(member, unit, None if is_stacked else kind))
         for family, member in zip(families, members, strict=True)
-        for kind, totals in member.summary.kinds.items()
+        for kind, totals in member.summary().kinds.items()
     ]
     chart = charts.mix(bars, unit, drawn, near, None) if is_stacked else charts.grouped(bars, unit, drawn, near)
     return chart, (*told, bars_caption(bars))
@@ -380,7 +381,7 @@ def _single_marks(family: PointFamily, reading: Reading, unit: str) -> list[char
     return [
         charts.PublishedMark(family.subject, one.bounds[0], one.reference.title, one.figure.kind, one.legend)
         for one in reading.published
-        if one.point is member.point and one.figure.unit == unit and one.figure.kind != "total"
+        if one.point is member and one.figure.unit == unit and one.figure.kind != "total"
     ]
 
 
@@ -389,6 +390,6 @@ def _singles_table(singles: Sequence[PointFamily]) -> Table:
     rows: list[tuple[Cell, ...]] = [
         (family.subject, kind, *cells(totals, *figures), last_cells(family.members[0])[-1])
         for family in singles
-        for kind, totals in family.members[0].summary.kinds.items()
+        for kind, totals in family.members[0].summary().kinds.items()
     ]
     return Table.of(("load", "kind", *figures, LIMITED_BY), rows, text_columns=2)

@@ -138,8 +138,8 @@ def search_figures(reading: Reading) -> list[ReportFigure]:
 
 
 def _knee_chart(family: PointFamily, reading: Reading, knee: KneeFinding) -> Chart:
-    rates = {int(member.axis("depth")): member.summary.iops for member in family.members}
-    limits = charts.within_sight(caps(family.members, reading, "IOPS"), family.fastest.summary.iops)
+    rates = {int(member.axis("depth")): member.summary().iops for member in family.members}
+    limits = charts.within_sight(caps(family.members, reading, "IOPS"), family.fastest.summary().iops)
     return charts.knee_curve(rates, limits, knee)
 
 
@@ -171,7 +171,7 @@ def scale_out(family: PointFamily, reading: Reading) -> ReportFigure:
 
 def _curve(family: PointFamily, reading: Reading, unit: str) -> Chart:
     dots = [
-        rate_bar(f"{member.axis('clients'):g}", series, member.summary, unit)
+        rate_bar(f"{member.axis('clients'):g}", series, member.summary(), unit)
         for series, members in family.scale_out_series.items()
         for member in members
     ]
@@ -183,7 +183,7 @@ def _curve(family: PointFamily, reading: Reading, unit: str) -> Chart:
 def _egress(family: PointFamily, reading: Reading) -> charts.CapLine | None:
     """The limit on the writes of each client, where all points only write."""
     limit = target_of(family, reading).cap(EGRESS)
-    only_writes = all(member.summary.kinds.keys() == {"write"} for member in family.members)
+    only_writes = all(member.summary().kinds.keys() == {"write"} for member in family.members)
     return charts.CapLine(limit / MIB, f"{limit / MIB:,.0f} MiB/s each") if limit and only_writes else None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec.structs import replace
 
 from iocurve.analysis import Reading
-from iocurve.analysis.families import MeasuredPoint, PointFamily
+from iocurve.analysis.families import PointFamily
 from iocurve.analysis.level_changes import LevelStep, level_change
 from iocurve.analysis.load_names import axis_text
 from iocurve.engine.plan import METADATA_KINDS
@@ -66,7 +66,7 @@ RATE_CAPTION = (
 def mix(family: PointFamily, reading: Reading) -> ReportFigure:
     """Reads and writes by mix."""
     unit = rate_unit(family)
-    highest = max(rate(member.summary, unit) for member in family.members)
+    highest = max(rate(member.summary(), unit) for member in family.members)
     drawn, limits = drawn_caps(family, reading, unit, highest)
     near, far = near_and_far(published_marks(family, reading, unit, lambda member: member.mix), highest)
     bars = mix_bars(family, unit, lambda member: member.mix)
@@ -78,12 +78,12 @@ def mix(family: PointFamily, reading: Reading) -> ReportFigure:
     )
 
 
-def mix_bars(family: PointFamily, unit: str, place: Callable[[MeasuredPoint], str]) -> list[charts.Bar]:
+def mix_bars(family: PointFamily, unit: str, place: Callable[[Point], str]) -> list[charts.Bar]:
     """Reads and writes of each point; those at the same place are stacked."""
     return [
         rate_bar(place(member), kind, totals, unit, bounds(member, unit))
         for member in family.members
-        for kind, totals in member.summary.kinds.items()
+        for kind, totals in member.summary().kinds.items()
     ]
 
 
@@ -92,10 +92,10 @@ def _mix_table(family: PointFamily) -> Table:
     rows: list[tuple[Cell, ...]] = [
         (
             member.mix,
-            *cells(member.summary, "IOPS"),
-            *(cell for kind in kinds for cell in cells(member.summary.kinds.get(kind), "IOPS")),
-            *cells(member.summary, "MiB/s"),
-            *(cell for kind in kinds for cell in cells(member.summary.kinds.get(kind), "p50", "p99")),
+            *cells(member.summary(), "IOPS"),
+            *(cell for kind in kinds for cell in cells(member.summary().kinds.get(kind), "IOPS")),
+            *cells(member.summary(), "MiB/s"),
+            *(cell for kind in kinds for cell in cells(member.summary().kinds.get(kind), "p50", "p99")),
             *last_cells(member),
         )
         for member in family.members
@@ -112,7 +112,7 @@ def _mix_table(family: PointFamily) -> Table:
 def latency(family: PointFamily, reading: Reading) -> ReportFigure:
     """Latency over the rate, a dot for each depth."""
     unit = rate_unit(family)
-    drawn, limits = drawn_caps(family, reading, unit, rate(family.fastest.summary, unit))
+    drawn, limits = drawn_caps(family, reading, unit, rate(family.fastest.summary(), unit))
     dots = [
         dot
         for series, members in family.series.items()
@@ -143,9 +143,9 @@ def side_by_side(family: PointFamily, reading: Reading) -> list[ReportFigure]:
     series, unit = family.series, rate_unit(family)
     if len(series) < 2:
         return []
-    limits = charts.within_sight(caps(family.members, reading, unit), rate(family.fastest.summary, unit))
+    limits = charts.within_sight(caps(family.members, reading, unit), rate(family.fastest.summary(), unit))
     bars = [
-        rate_bar(f"{depth:g}", name, member.summary, unit, bounds(member, unit))
+        rate_bar(f"{depth:g}", name, member.summary(), unit, bounds(member, unit))
         for depth in sorted({member.axis("depth") for member in family.members})
         for name, members in series.items()
         for member in members
@@ -180,9 +180,9 @@ def side_by_side(family: PointFamily, reading: Reading) -> list[ReportFigure]:
     return [figure]
 
 
-def _by_depth(series: dict[str, list[MeasuredPoint]]) -> dict[str, dict[str, MeasuredPoint]]:
+def _by_depth(series: dict[str, list[Point]]) -> dict[str, dict[str, Point]]:
     """The points of all series at each depth."""
-    found: dict[float, dict[str, MeasuredPoint]] = {}
+    found: dict[float, dict[str, Point]] = {}
     for name, members in series.items():
         for member in members:
             found.setdefault(member.axis("depth"), {})[name] = member
@@ -194,7 +194,7 @@ def _by_depth(series: dict[str, list[MeasuredPoint]]) -> dict[str, dict[str, Mea
 
 def by_rate(family: PointFamily, reading: Reading) -> ReportFigure:
     """Latency over IOPS, a dot for each rate."""
-    drawn, limits = drawn_caps(family, reading, "IOPS", family.fastest.summary.iops)
+    drawn, limits = drawn_caps(family, reading, "IOPS", family.fastest.summary().iops)
     rates = [member.axis("rate") for member in family.members]
     # A search tries some rates repeatedly: a line would run to and fro, and labels would cover each other.
     is_repeated = len(set(rates)) < len(rates)
@@ -226,18 +226,18 @@ def _rate_table(family: PointFamily) -> Table:
 def over_time(family: PointFamily, reading: Reading, *, is_folded: bool = False) -> ReportFigure:
     """Rate and latency of the point of a family over time, and a row for each job."""
     (member,) = family.members
-    title = family.title or (member.point.name if member.point.name != reading.result.name else "By job")
-    limits = charts.within_sight(caps(family.members, reading, "IOPS"), member.summary.iops)
-    seen = member.point.series()
-    drawings = charts.over_time(seen, limits, _marks(member.point))
-    heat = charts.heat_map(list(_shares(member.point)))
+    title = family.title or (member.name if member.name != reading.result.name else "By job")
+    limits = charts.within_sight(caps(family.members, reading, "IOPS"), member.summary().iops)
+    seen = member.series()
+    drawings = charts.over_time(seen, limits, _marks(member))
+    heat = charts.heat_map(list(_shares(member)))
     text = caption(
         "All jobs together." if drawings else "",
         "Faint dots are the ramp, which is not counted." if drawings and any(one.ramp for one in seen) else "",
         HEAT_CAPTION if heat else "",
-        sentence(f"the whole time was noisy: {member.point.noise}") if member.point.noise else "",
+        sentence(f"the whole time was noisy: {member.noise}") if member.noise else "",
     )
-    drawings += heat + charts.percentile_curves({kind: one.latency for kind, one in member.summary.kinds.items()})
+    drawings += heat + charts.percentile_curves({kind: one.latency for kind, one in member.summary().kinds.items()})
     table = _job_table(family.members)
     return replace(ReportFigure.of(title, text, charts=drawings, table=table, prefix=family.name), is_folded=is_folded)
 
@@ -281,14 +281,14 @@ def by_job(family: PointFamily) -> ReportFigure:
     return ReportFigure.of(family.title or "By job", table=_job_table(family.members), prefix=family.name)
 
 
-def _job_table(members: Sequence[MeasuredPoint]) -> Table:
+def _job_table(members: Sequence[Point]) -> Table:
     """One row per report group and kind of operation, as fio prints them, with the point where there are several."""
     figures = ("IOPS", "MiB/s", "mean", "p50", "p99", "p99.9", "max", "errors")
     point = ("point",) if len(members) > 1 else ()
     rows: list[tuple[Cell, ...]] = [
-        (*((member.point.name,) if point else ()), group.name, kind, *cells(totals, *figures), cpu(group))
+        (*((member.name,) if point else ()), group.name, kind, *cells(totals, *figures), cpu(group))
         for member in members
-        for group in member.point.report_groups()
+        for group in member.report_groups()
         for kind, totals in group.kinds.items()
     ]
     return Table.of((*point, "job", "kind", *figures, "CPU µs/op"), rows, text_columns=2 + len(point))
@@ -301,10 +301,10 @@ LATENCY_CAPTION = "Below, full dots are medians and hollow ones 99th percentiles
 def by_kind(family: PointFamily) -> list[ReportFigure]:
     """The rate and the latency of each kind at each point; no figures for one kind, or for reads and writes alone."""
     done = [
-        (place(family, member), member, kind, member.summary.kinds[kind])
+        (place(family, member), member, kind, member.summary().kinds[kind])
         for member in family.members
         for kind in kinds_of(family)
-        if kind in member.summary.kinds and member.summary.kinds[kind].operations
+        if kind in member.summary().kinds and member.summary().kinds[kind].operations
     ]
     kinds = {kind for _, _, kind, _ in done}
     if len(kinds) < 2 or not kinds & set(METADATA_KINDS):
@@ -316,7 +316,7 @@ def by_kind(family: PointFamily) -> list[ReportFigure]:
         (
             at,
             kind,
-            decimal(100 * totals.iops / member.summary.iops) if member.summary.iops else "",
+            decimal(100 * totals.iops / member.summary().iops) if member.summary().iops else "",
             *cells(totals, "IOPS", "MiB/s", "entries/s", *latency_figures),
         )
         for at, member, kind, totals in done
@@ -339,7 +339,7 @@ def by_files(family: PointFamily) -> ReportFigure:
     return ReportFigure.of(
         f"{family.subject}: IOPS by files in each directory",
         sentence(family.fixed),
-        charts=[charts.files_curve({int(member.axis("files")): member.summary.iops for member in family.members})],
+        charts=[charts.files_curve({int(member.axis("files")): member.summary().iops for member in family.members})],
         table=points_table(("files",), rows, ("IOPS", "p50", "p99", "p99.9")),
         prefix=family.name,
     )
@@ -347,11 +347,11 @@ def by_files(family: PointFamily) -> ReportFigure:
 
 def kinds_of(family: PointFamily) -> list[str]:
     """The kinds of all points, in the order of the first that has each."""
-    done = (member.summary.kinds.items() for member in family.members)
+    done = (member.summary().kinds.items() for member in family.members)
     return list(dict.fromkeys(kind for kinds in done for kind, totals in kinds if totals.operations))
 
 
-def place(family: PointFamily, member: MeasuredPoint) -> str:
+def place(family: PointFamily, member: Point) -> str:
     """The difference of a point from the others of its family: ``depth 8``."""
-    axes = [axis for axis in member.point.axes if family.varies(axis)]
-    return ", ".join(axis_text(axis, member.point.axes[axis]) for axis in axes) or family.subject
+    axes = [axis for axis in member.axes if family.varies(axis)]
+    return ", ".join(axis_text(axis, member.axes[axis]) for axis in axes) or family.subject

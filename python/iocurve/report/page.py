@@ -26,7 +26,6 @@ import msgspec
 
 from iocurve.analysis import Reading, read
 from iocurve.analysis.limit_groups import LimitGroup
-from iocurve.analysis.limits import with_verdicts
 from iocurve.foundation.errors import ResultError, TargetError, option
 from iocurve.foundation.units import capitalised, counted
 from iocurve.report.conditions import conditions, emulation_label, heading, incomplete_reason, setting, targets, tools
@@ -173,7 +172,7 @@ def markdown(reading: Reading) -> list[str]:
 def points_csv(reading: Reading) -> str:
     """One line per point; units are in the names of the columns."""
     # A result of a run that still goes on, or of an earlier version, holds no verdicts.
-    records = with_verdicts(reading.result).to_records()
+    records = reading.result.to_records()
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(records[0]) if records else [], lineterminator="\n")
     writer.writeheader()
@@ -184,7 +183,7 @@ def points_csv(reading: Reading) -> str:
 def write_parquet(reading: Reading, directory: Path) -> Path:
     """Writes the lines of ``points.csv`` as Parquet and returns its path. Raises ``ResultError``."""
     path = directory / "points.parquet"
-    with_verdicts(reading.result).write_parquet(path)
+    reading.result.write_parquet(path)
     return path
 
 

@@ -572,6 +572,15 @@ class Point(Struct, dict=True, omit_defaults=True):
             kind: each.replace(**unstated(stated[kind])) if kind in stated else each for kind, each in found.items()
         }
 
+    def axis(self, name: str) -> float:
+        """Value of a numeric axis."""
+        return float(self.axes[name])
+
+    @property
+    def mix(self) -> str:
+        """Read and write shares as people write them: ``75:25``."""
+        return f"{self.axis('read_percent'):g}:{100 - self.axis('read_percent'):g}"
+
     @property
     def limit_label(self) -> str:
         """The name of the limit with its confidence, as tables have it; ``inconclusive`` where no verdict is given."""
