@@ -22,7 +22,7 @@ from iocurve.result.stalls import Condition
 
 
 def read(result: Result) -> Reading:
-    """Reads a result. The parts of the reading are computed on first use, and once."""
+    """Reads a result: judges its points at once. The other parts of the reading are computed on first use, and once."""
     return Reading(result)
 
 
