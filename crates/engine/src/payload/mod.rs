@@ -244,12 +244,12 @@ fn before_each(worker: &Worker, material: &Material) -> BeforeEach {
 }
 
 fn scramble(bytes: &mut [u8], word: [u8; 8]) {
-    for sector in bytes.chunks_mut(SCRAMBLE_STEP) {
-        match sector.first_chunk_mut() {
-            Some(first) => *first = word,
-            None => sector.copy_from_slice(&word[..sector.len()]),
-        }
+    let (sectors, rest) = bytes.as_chunks_mut::<SCRAMBLE_STEP>();
+    for sector in sectors {
+        sector[..word.len()].copy_from_slice(&word);
     }
+    let length = rest.len().min(word.len());
+    rest[..length].copy_from_slice(&word[..length]);
 }
 
 #[cfg(test)]

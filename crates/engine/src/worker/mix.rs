@@ -252,8 +252,9 @@ impl Choice {
         Self::Shares { upto, total, rng: Rng::new(worker.seed.rotate_left(17) ^ 0x006d_6978) }
     }
 
+    /// Number of the next operation.
     #[inline]
-    fn next(&mut self) -> usize {
+    pub(super) fn next(&mut self) -> usize {
         match self {
             Self::Only => 0,
             Self::Shares { upto, total, rng } => by_share(upto, *total, rng),

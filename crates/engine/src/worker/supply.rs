@@ -96,16 +96,16 @@ impl Supply {
         }
     }
 
-    /// The places of reads in any order, and how many can be read before there is none, or another pass begins. `None` if
-    /// kind, time or place of the next operation is to be chosen otherwise.
+    /// The choice of kinds, the places of operations in any order, and how many can be issued before there is none, or
+    /// another pass begins. `None` if kind, time or place of the next operation is to be chosen otherwise.
     #[inline(always)]
-    pub(super) fn plain(&mut self) -> Option<(&mut Scattered, u64)> {
-        let (Mix::Unpaced(Choice::Only), None) = (&self.mix, &self.flow) else { return None };
+    pub(super) fn plain(&mut self) -> Option<(&mut Choice, &mut Scattered, u64)> {
+        let (Mix::Unpaced(choice), None) = (&mut self.mix, &self.flow) else { return None };
         let scattered = self.offsets.scattered()?;
         let bytes = self.bytes_max.saturating_sub(self.issued_bytes);
         let operations = self.operations_max.saturating_sub(self.issued_operations);
         let most = operations.min(scattered.left_in_pass() - 1).min(scattered.operations_of(bytes));
-        Some((scattered, most))
+        Some((choice, scattered, most))
     }
 
     /// Counts operations of [`Self::plain`].

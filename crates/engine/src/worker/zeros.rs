@@ -31,12 +31,16 @@ impl ZeroSample {
         self.left == 0
     }
 
-    /// Counts up to `reads` reads before the next one to be sampled; returns how many.
+    /// Number of reads before the next one to be sampled.
     #[inline]
-    pub(super) fn pass_over(&mut self, reads: u64) -> u64 {
-        let reads = reads.min(self.left - 1);
+    pub(super) fn unsampled(&self) -> u64 {
+        self.left - 1
+    }
+
+    /// Counts reads before the next one to be sampled.
+    #[inline]
+    pub(super) fn pass_over(&mut self, reads: u64) {
         self.left -= reads;
-        reads
     }
 
     /// Samples the read in this slot, unless another one is still in flight.

@@ -2,7 +2,7 @@
 
 use iocurve_meter::Nanos;
 
-use super::Load;
+use super::{Data, Load};
 use crate::engines::request::{Address, Engine, Request};
 use crate::error::EngineError;
 use crate::plan::OperationKind;
@@ -184,12 +184,7 @@ impl Load<'_> {
     }
 
     fn prepare_write(&mut self, slot: u32, address: Address) {
-        let data = &mut self.data;
-        let block = data.buffers.slot_mut(slot, address.length as usize);
-        match &mut data.verifier {
-            None => data.filler.renew(block, address.offset),
-            Some(verifier) => verifier.stamp(&mut data.filler, block, slot, address),
-        }
+        self.data.renew(slot, address);
         self.flushes.count(address);
     }
 
@@ -206,5 +201,17 @@ impl Load<'_> {
         let address = Address { length: 0, ..range };
         let slot = self.slots.take(InFlight::new(operation as u32, address, now, now));
         engine.submit(Request { slot, kind: self.kinds[operation], address: range })
+    }
+}
+
+impl Data<'_> {
+    /// Prepares the data of a write.
+    #[inline]
+    pub(super) fn renew(&mut self, slot: u32, address: Address) {
+        let block = self.buffers.slot_mut(slot, address.length as usize);
+        match &mut self.verifier {
+            None => self.filler.renew(block, address.offset),
+            Some(verifier) => verifier.stamp(&mut self.filler, block, slot, address),
+        }
     }
 }

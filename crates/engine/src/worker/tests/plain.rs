@@ -5,13 +5,16 @@ use iocurve_meter::Rng;
 use super::*;
 use crate::plan::{Durability, EnginePlan, FileOpen, LogPlan};
 
-/// Random reads of a small file: over and over, with failures, short reads, blocks that are sampled, and each kind of end.
+/// Random reads or writes of a small file, or a mix: over and over, with failures, short transfers, blocks that are sampled,
+/// and each kind of end.
 fn drawn(seed: u64) -> (Worker, Simulated, Shared) {
     let mut rng = Rng::new(seed);
     let depth = 1 + rng.below(9) as u32;
     let open = FileOpen { direct: false, durability: Durability::None, invalidate: rng.below(2) == 0 };
     let access = Access { cover: Cover::Once, passes: Passes::Fresh, ..worker().access };
-    let operations = vec![OperationPlan { random_percent: 100, ..operation(OperationKind::Read, 4096) }];
+    let kinds = [&[OperationKind::Read][..], &[OperationKind::Write], &[OperationKind::Read, OperationKind::Write]];
+    let random = |kind: &OperationKind| OperationPlan { random_percent: 100, ..operation(*kind, 4096) };
+    let operations = kinds[rng.below(3) as usize].iter().map(random).collect();
     let end = End {
         runtime_ns: (rng.below(3) == 0).then(|| 30 * MS + rng.below(MS)),
         bytes: (rng.below(3) == 0).then(|| 1 + rng.below(300 * 4096)),

@@ -80,10 +80,10 @@ impl Connection {
         matches!(self.status, Status::Up(_))
     }
 
-    /// The socket, if there is nothing to do but receive.
-    pub(super) fn only_receiving(&self) -> Option<&Socket> {
+    /// The socket, if there is a connection, and `true` if it has calls to send.
+    pub(super) fn socket(&self) -> Option<(&Socket, bool)> {
         match &self.status {
-            Status::Up(socket) if self.outgoing.is_empty() => Some(socket),
+            Status::Up(socket) => Some((socket, !self.outgoing.is_empty())),
             _ => None,
         }
     }
@@ -111,14 +111,16 @@ impl Connection {
         }
     }
 
-    /// Sends as much of the queue as the socket accepts.
-    pub(super) fn flush<P: Protocol>(&mut self, flight: &Flight<P>, epoll: &Epoll) -> Result<(), Lost> {
+    /// Sends as much of the queue as the socket accepts. Without an epoll set the caller waits until it accepts more.
+    pub(super) fn flush<P: Protocol>(&mut self, flight: &Flight<P>, epoll: Option<&Epoll>) -> Result<(), Lost> {
         let Status::Up(socket) = &self.status else { return Ok(()) };
         if self.outgoing.is_empty() {
             return Ok(());
         }
         self.outgoing.send(socket, flight.slots()).map_err(Lost::Closed)?;
-        if self.wants_to_send == self.outgoing.is_empty() {
+        if let Some(epoll) = epoll
+            && self.wants_to_send == self.outgoing.is_empty()
+        {
             self.wants_to_send = !self.wants_to_send;
             let events = if self.wants_to_send { libc::EPOLLIN | libc::EPOLLOUT } else { libc::EPOLLIN };
             epoll.modify(socket, self.number as u64, events).map_err(Lost::Closed)?;

@@ -192,8 +192,10 @@ impl<P: Protocol> NfsEngine<P> {
     }
 
     pub(in crate::engines::nfs) fn flush(&mut self) -> Result<(), EngineError> {
-        for number in 0..self.connections.len() {
-            if let Err(lost) = self.connections[number].flush(&self.flight, &self.epoll) {
+        let count = self.connections.len();
+        for number in 0..count {
+            let epoll = (count > 1).then_some(&self.epoll);
+            if let Err(lost) = self.connections[number].flush(&self.flight, epoll) {
                 self.lost(number, lost)?;
             }
         }
@@ -225,17 +227,21 @@ impl<P: Protocol> NfsEngine<P> {
 
     /// Waits for replies, at most until `deadline`, and handles all that have arrived.
     fn receive(&mut self, now: Nanos, deadline: Nanos, done: &mut Vec<Completion>) -> Result<(), EngineError> {
-        let wait_ns = deadline.saturating_sub(now);
-        if self.connections.len() == 1
-            && self.postponed.is_empty()
-            && let Some(socket) = self.connections[0].only_receiving()
+        let until = if self.postponed.is_empty() { deadline } else { deadline.min(self.alarm) };
+        let wait_ns = until.saturating_sub(now);
+        if let [connection] = self.connections.as_slice()
+            && let Some((socket, sends)) = connection.socket()
         {
             // Waits in the socket itself: one system call less than with epoll.
-            let block = wait_ns >= RECEIVE_WAIT_ROOM_NS;
-            if !block && wait_ns > 0 && !socket.wait(false, wait_ns).unwrap_or(true) {
-                return Ok(());
+            let blocks = wait_ns >= RECEIVE_WAIT_ROOM_NS && !sends;
+            if !blocks && wait_ns > 0 {
+                let events = if sends { libc::POLLIN | libc::POLLOUT } else { libc::POLLIN };
+                let ready = socket.wait_for(events, wait_ns).unwrap_or(events);
+                if ready & !libc::POLLOUT == 0 {
+                    return Ok(());
+                }
             }
-            return self.receive_on(0, if block { 0 } else { DONTWAIT }, done);
+            return self.receive_on(0, if blocks { 0 } else { DONTWAIT }, done);
         }
         self.receive_on_all(wait_ns.min(self.alarm.saturating_sub(now)), done)
     }

@@ -61,25 +61,29 @@ impl Outgoing {
         self.sent = 0;
     }
 
-    /// Sends as much as the socket accepts now.
+    /// Sends as much as the socket accepts now. A socket that took less than it was given is full.
     pub(in crate::engines::nfs) fn send(&mut self, socket: &Socket, slots: &SlotMap) -> io::Result<()> {
         while self.first < self.pieces.len() {
-            match self.send_once(socket, slots) {
-                Ok(bytes) => self.advance(bytes),
-                Err(error) if not_now(&error) => {
-                    self.compact();
-                    return Ok(());
-                }
-                Err(error) => return Err(error),
+            let (given, sent) = self.send_once(socket, slots);
+            let sent = match sent {
+                Err(error) if not_now(&error) => 0,
+                sent => sent?,
+            };
+            self.advance(sent);
+            if sent < given {
+                self.compact();
+                return Ok(());
             }
         }
         self.clear();
         Ok(())
     }
 
-    fn send_once(&mut self, socket: &Socket, slots: &SlotMap) -> io::Result<usize> {
+    /// Gives unsent bytes to the socket; returns how many, and how many it took.
+    fn send_once(&mut self, socket: &Socket, slots: &SlotMap) -> (usize, io::Result<usize>) {
         if let [Piece::Heads { start, end }] = self.pieces[self.first..] {
-            return socket.send(&self.heads[start + self.sent..end]);
+            let heads = &self.heads[start + self.sent..end];
+            return (heads.len(), socket.send(heads));
         }
         self.iovecs.clear();
         for piece in self.pieces[self.first..].iter().take(PIECES_MAX) {
@@ -96,8 +100,9 @@ impl Outgoing {
         // SAFETY: `sent` is less than the piece's length.
         first.iov_base = unsafe { first.iov_base.byte_add(self.sent) };
         first.iov_len -= self.sent;
+        let given = self.iovecs.iter().map(|piece| piece.iov_len).sum();
         // SAFETY: heads and buffers are alive, and neither moves during the call.
-        unsafe { socket.send_gathered(&self.iovecs) }
+        (given, unsafe { socket.send_gathered(&self.iovecs) })
     }
 
     /// Drops sent pieces from time to time: with a socket that is always behind, the queue never becomes empty.

@@ -107,13 +107,17 @@ impl Socket {
 
     /// Waits until the socket can be read (`write`: written) or `wait_ns` have passed; returns `true` if it can.
     pub(in crate::engines::nfs) fn wait(&self, write: bool, wait_ns: Nanos) -> io::Result<bool> {
-        let events = if write { libc::POLLOUT } else { libc::POLLIN };
+        self.wait_for(if write { libc::POLLOUT } else { libc::POLLIN }, wait_ns).map(|events| events != 0)
+    }
+
+    /// Waits until the socket has one of these events (`poll(2)`) or `wait_ns` have passed; returns the events that it has.
+    pub(in crate::engines::nfs) fn wait_for(&self, events: libc::c_short, wait_ns: Nanos) -> io::Result<libc::c_short> {
         let mut entry = libc::pollfd { fd: self.as_raw_fd(), events, revents: 0 };
         let timeout = timespec(wait_ns);
         // SAFETY: one valid pollfd and a timespec, both on this stack.
         match check(unsafe { libc::ppoll(&raw mut entry, 1, &raw const timeout, std::ptr::null()) } as isize) {
-            Ok(ready) => Ok(ready > 0),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+            Ok(_) => Ok(entry.revents),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
             Err(error) => Err(error),
         }
     }
