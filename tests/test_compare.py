@@ -350,6 +350,14 @@ def test_commands_take_turns_and_are_compared_by_their_pairs(
     assert {one.point for one in compare_turns(found).differences} == {"A"}
 
 
+@pytest.mark.slow
+def test_runs_end_with_the_time_that_is_given(tmp_path: Path) -> None:
+    measure = ab.of_commands([NULL, NULL], None, 0.1, 0, patience_ns=1)
+    found = into_directory(tmp_path, measure, quiet=True)
+    assert [(len(point.runs), point.outcome.state) for point in found.points] == [(1, "finished")] * 2
+    assert [one.text for one in found.notes if one.code == "left_out"] == ["--search-time ended the runs after 1 of 20"]
+
+
 @cases("measure/wrong_turns")
 def test_nothing_runs_where_one_command_is_wrong(words: list[str], message: str, tmp_path: Path) -> None:
     with pytest.raises(DialectError, match=message):

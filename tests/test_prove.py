@@ -20,9 +20,9 @@ from iocurve.advice.slos import Agreement, Slo
 from iocurve.cli import commands
 from iocurve.cli.prove import SloOptions
 from iocurve.foundation.errors import DialectError
-from iocurve.foundation.units import GIB, KIB, MIB, MILLISECOND_NS, SECOND_NS, TIB, format_duration
+from iocurve.foundation.units import GIB, KIB, MIB, MILLISECOND_NS, SECOND_NS, TIB, counted, format_duration
 from iocurve.result.caps import Burst, Cap
-from iocurve.result.document import Point
+from iocurve.result.document import Point, Result
 from iocurve.targets import target as targets
 
 CONTRACT = data("advice/contract.toml")
@@ -378,3 +378,17 @@ def test_a_proof_on_the_embedded_volume(tmp_path: Path, capsys: pytest.CaptureFi
     assert proved["verdict"] == "inconclusive"
     assert all("of the SLO, holds for at least" in one["why"] for one in proved["judged"])
     assert {path.name for path in (tmp_path / "out").iterdir()} >= {"proof.html", "result.json", "report.html"}
+
+
+@pytest.mark.slow
+def test_slos_for_which_no_time_is_left_are_inconclusive_and_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--throughput", "1MiB/s", "--size", "8MiB", "--out", str(tmp_path / "out"), "--search-time", "1us"]
+    assert commands.run(["prove", "volume:unlimited", *words, "--json"]) == 5
+    first, *others = json.loads(capsys.readouterr().out)["judged"]
+    assert "holds for at least" in first["why"]
+    ended = ("inconclusive", "the measurement ended before it")
+    assert {(one["verdict"], one["why"]) for one in others} == {ended}
+    (note,) = [one.text for one in Result.read(tmp_path / "out").notes if one.code == "left_out"]
+    assert note.startswith(f"--search-time left out {counted(len(others), 'point')}: {others[0]['slo']['name']}")

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import zlib
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -221,7 +221,7 @@ class Server:
     def run(self, plan: Plan) -> Point:
         """Runs a plan."""
         workers = plan.groups[0].workers
-        done, threads = self._carried_out(workers)
+        done, threads = self.carried_out(map(_line, workers))
         self.clock_s += max(worker.ramp_ns + (worker.end.runtime_ns or 0) for worker in workers) / SECOND_NS + RUN_S
         outcomes = [
             _outcome(number, worker, done[done[:, 0] == number], threads[2 * number + 1], plan.interval_ns)
@@ -234,18 +234,19 @@ class Server:
     def rate(self, plan: Plan) -> float:
         """Runs a plan, and gives its IOPS alone."""
         workers = plan.groups[0].workers
-        done, _ = self._carried_out(workers)
+        done, _ = self.carried_out(map(_line, workers))
         start, end = workers[0].ramp_ns, workers[0].ramp_ns + (workers[0].end.runtime_ns or 0)
         return float(((done[:, 4] >= start) & (done[:, 4] < end)).sum() * SECOND_NS / (end - start))
 
-    def _carried_out(self, workers: Sequence[Worker]) -> tuple[Array, tuple[int, ...]]:
-        """The operations that were done, and for each worker how long it waited and ran."""
-        self.commands.write(f"{''.join(map(_line, workers))}run {GAP_NS}\n".encode())
+    def carried_out(self, lines: Iterable[str]) -> tuple[Array, tuple[int, ...]]:
+        """The operations that workers did, and for each worker how long it waited and ran."""
+        written = list(lines)
+        self.commands.write(f"{''.join(written)}run {GAP_NS}\n".encode())
         self.commands.flush()
         (count,) = self._read(1)
         raw = self.records.read(8 * count * len(COLUMNS))
         done = np.frombuffer(raw, dtype="<i8").reshape(count, len(COLUMNS))
-        threads = self._read(2 * len(workers))
+        threads = self._read(2 * len(written))
         self.held_s = tuple(held / SECOND_NS for held in self._read(len(self.case.limits)))
         return done, threads
 

@@ -63,7 +63,7 @@ class SimulatedResponses:
 def attempts(case: Case, chance: np.random.Generator) -> Try:
     """Runs of a target, each from an empty queue, with a ramp."""
 
-    def attempt(rate: float, seconds: float, is_decided: IsDecided, _left_s: float) -> Trial:
+    def attempt(rate: float, seconds: float, is_decided: IsDecided) -> Trial:
         ramp = max(RAMP_S_MIN, RAMP_SHARE * seconds)
         arrivals = poisson(rate, ramp + seconds, chance)
         responses = case.serve(arrivals, chance) if len(arrivals) else arrivals

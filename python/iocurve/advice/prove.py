@@ -159,6 +159,8 @@ class ProofRequest(msgspec.Struct, frozen=True):
     """Limit of this client's network, where it is known."""
     overwrite: bool = False
     effort: Effort = EFFORT
+    patience_ns: int | None = None
+    """No SLO is judged after this time, and those left out are named. Default: all are judged."""
 
 
 def prove(request: ProofRequest, directory: Path, *, quiet: bool = False) -> tuple[Result, Proof]:
@@ -177,8 +179,13 @@ def prove(request: ProofRequest, directory: Path, *, quiet: bool = False) -> tup
             campaign = Campaign(campaigns.started("prove", name, target.facts), view, keep)
             prover = Prover(request, target, campaign)
 
-            def body(_: Campaign) -> SearchFacts | None:
-                found.extend(map(prover.judge, request.agreement.slos))
+            def body(campaign: Campaign) -> SearchFacts | None:
+                campaign.limit_time(request.patience_ns)
+                for place, slo in enumerate(slos := request.agreement.slos):
+                    if place and campaign.seconds_left <= 0:
+                        campaign.note_left_out([one.name for one in slos[place:]])
+                        break
+                    found.append(prover.judge(slo))
                 return None
 
             return campaigns.carry_out(campaign, body, prover.remove)

@@ -9,7 +9,16 @@ import msgspec
 
 from iocurve.analysis.families import GRID_AXES, PointFamily
 from iocurve.analysis.headlines import Headline
-from iocurve.analysis.limit_kinds import LIMIT_KINDS, SURE, UNKNOWN, Confidence, is_sure, kind_of, next_steps
+from iocurve.analysis.limit_kinds import (
+    LIMIT_KINDS,
+    SURE,
+    UNKNOWN,
+    Confidence,
+    is_sure,
+    kind_of,
+    may_be_of_burst,
+    next_steps,
+)
 from iocurve.analysis.load_names import axis_text
 from iocurve.foundation.units import (
     MIB,
@@ -183,6 +192,11 @@ def _connections(point: Point) -> int:
 
 
 def _for_rate(point: Point, limit: Limit, target: TargetFacts) -> str:
+    change = _raised(point, limit, target)
+    return f"{change}, once its sustained rate is known" if change and may_be_of_burst(limit.code, target) else change
+
+
+def _raised(point: Point, limit: Limit, target: TargetFacts) -> str:
     summary = point.summary()
     if limit.code == "volume_throughput":
         return _quota(target, summary.bytes_per_s)

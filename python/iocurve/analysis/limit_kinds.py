@@ -91,15 +91,19 @@ def next_steps(target: TargetFacts, limits: Iterable[Limit]) -> list[str]:
     return [step for step in steps if step]
 
 
-BURST_HINT = " If the service bursts, its sustained rate is not known yet: points of 3,600 s (--runtime 1h) would tell."
+BURST_HINT = "If the service bursts, its sustained rate is not known yet: points of 3,600 s (--runtime 1h) would tell. "
+
+
+def may_be_of_burst(code: str, target: TargetFacts) -> bool:
+    """True of a limit of a service that states none: a burst looks the same until its credits end."""
+    return code.startswith("volume_") and target.kind == "nfs" and not target.caps
 
 
 def _next_step(code: str, target: TargetFacts) -> str:
     step = kind_of(code).next_step.format(
         throughput_lever=_throughput_lever(target), unlimited_hint=_unlimited_hint(target)
     )
-    is_inferred = code.startswith("volume_") and target.kind == "nfs" and not target.caps
-    return step + BURST_HINT if is_inferred else step
+    return BURST_HINT + step if may_be_of_burst(code, target) else step
 
 
 def _throughput_lever(target: TargetFacts) -> str:

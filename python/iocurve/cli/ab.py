@@ -65,13 +65,29 @@ class ComparedLoadOptions:
 LOAD = ComparedLoadOptions()
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class RunsOptions:
+    """The number of the runs, and how sure they make a difference."""
+
+    runs: Rounds | None = None
+    """Runs of each; at least 3 for an interval. Default: 5 to 20, until half the margin would be seen in 8 of 10."""
+    margin: Ratio = MARGIN
+    """Smallest difference that matters: 5%."""
+    retries: AtLeast0 = REPEATS_MAX
+    """Times that a noisy point is measured again."""
+    search_time: TimeNs | None = None
+    """Start no runs that would end after this time: 2m. Default: all."""
+
+
+RUNS = RunsOptions()
+
+
 def ab(
     *commands: str,
     target: Annotated[tuple[str, ...], Many] = (),
-    runs: Rounds | None = None,
+    runs: RunsOptions = RUNS,
     load: ComparedLoadOptions = LOAD,
-    margin: Ratio = MARGIN,
-    retries: AtLeast0 = REPEATS_MAX,
     files: FileOptions = FILES,
     out: Path = Path("iocurve-ab"),
     output: ComparisonOutput = OUTPUT,
@@ -86,12 +102,6 @@ def ab(
         number are compared.
     target
         Two targets for one load instead: directories, files, devices, nfs://host/export, volume:PROFILE or disk:NAME.
-    runs
-        Runs of each; at least 3 for an interval. Default: 5 to 20, until half the margin would be seen in 8 of 10.
-    margin
-        Smallest difference that matters: 5%.
-    retries
-        Times that a noisy point is measured again.
     out
         Directory for report.html, result.json and points.csv.
     metrics
@@ -104,21 +114,28 @@ def ab(
     if commands:
         refuse("this is for one load on two targets; the commands say what runs", load, create=files.create)
         expressions = output.parsed(Vocabulary())
-        measure = measured.of_commands(commands, runs, margin, retries, overwrite=files.overwrite)
+        measure = measured.of_commands(
+            commands,
+            runs.runs,
+            runs.margin,
+            runs.retries,
+            overwrite=files.overwrite,
+            patience_ns=runs.search_time,
+        )
         with observed(metrics):
             result = campaigns.into_directory(out, measure)
         sources = commands
     else:
         named = [targets.parse(text, create=files.create) for text in target]
-        request = measured.of_targets(named, load.load(), runs, overwrite=files.overwrite)
-        request = replace(request, margin=margin, repeats_max=retries)
+        request = measured.of_targets(named, load.load(), runs.runs, overwrite=files.overwrite)
+        request = replace(request, margin=runs.margin, repeats_max=runs.retries, patience_ns=runs.search_time)
         expressions = output.parsed(scenarios.vocabulary(request))
         with observed(metrics):
             result = measured.run_targets(request, out)
         sources = target
     if result.state != "finished":
         return status(result)
-    found = Compared(compare_turns(result, margin), sources)
+    found = Compared(compare_turns(result, runs.margin), sources)
     output.show(found)
     if repeated := discarded_text(result.points):
         print(repeated, file=sys.stderr)

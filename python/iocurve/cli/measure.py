@@ -334,8 +334,8 @@ class SearchOptions:
     size: SizeBytes = GIB
     """Data set, all files together."""
     search_time: TimeNs | None = None
-    """Longest time of the search; max then ends with the bracket that it has. Low rates need long: 10m. Default: 2m for
-    max; others take --runtime for each point."""
+    """Longest time of the search; max then ends with the bracket that it has, knee with wider bounds. Low rates need
+    long: 10m. Default: 2m for max, 20 times --runtime for others."""
     out: ReportOut = OUT
     files: FileOptions = FILES
     cluster: ClusterOptions = CLUSTER

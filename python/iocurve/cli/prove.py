@@ -111,6 +111,7 @@ def prove(
     size: SizeBytes = 256 * MIB,
     tolerance: Ratio = 0.02,
     vm: str | None = None,
+    search_time: TimeNs | None = None,
     out: Path = Path("iocurve-proof"),
     files: FileOptions = FILES,
     json: JsonFlag = False,
@@ -130,6 +131,8 @@ def prove(
         An SLO is met if the value misses it by no more than this.
     vm
         Size of this machine, e.g. D32s_v5: an SLO beyond its network is inconclusive.
+    search_time
+        Judge no further SLO after this time; those left out are inconclusive: 10m. Default: judge all.
     out
         Directory for proof.html (the page for the supplier), result.json and report.html.
     """
@@ -144,6 +147,7 @@ def prove(
         sustained_s=None if agreement.sustained is None else agreement.sustained / SECOND_NS,
         network_bytes_per_s=network,
         overwrite=files.overwrite,
+        patience_ns=search_time,
     )
     result, proof = proofs.prove(request, out, quiet=quiet or json)
     page = proof_page.write(proof, result, size, out)

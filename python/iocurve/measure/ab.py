@@ -18,7 +18,7 @@ from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import Diagnostic, DialectError, PlanError, words_of
 from iocurve.foundation.units import MILLISECOND_NS, numbered
 from iocurve.measure import campaign as campaigns
-from iocurve.measure.campaign import Campaign, Keep, Measure, Measurement, TurnPlace, turn_places
+from iocurve.measure.campaign import Campaign, Keep, Measure, Measurement, TurnPlace, every_turn, turn_places
 from iocurve.measure.jobs import NO_TARGET, UsedTargets, require_no_overwrites, walk, with_notes
 from iocurve.measure.local import Enough
 from iocurve.measure.scenario import command as scenarios
@@ -157,13 +157,15 @@ def of_commands(
     before_turn: Callable[[int], None] = lambda _: None,
     *,
     overwrite: bool = False,
+    patience_ns: int | None = None,
 ) -> Measure:
     """The function that runs both command lines in turns.
 
     Each runs ``runs`` times, or as often as the noise needs. Disturbed runs are measured again, ``repeats`` times at
-    most. Both are planned before either runs. The outputs of their tools are not written. ``before_turn`` is called
-    with the index of the command before each of its turns. Raises ``DialectError``, ``PlanError`` and ``TargetError``;
-    the function ``TargetError`` or ``RunError`` when nothing could be measured.
+    most. No round starts that would end after ``patience_ns``. Both are planned before either runs. The outputs of
+    their tools are not written. ``before_turn`` is called with the index of the command before each of its turns.
+    Raises ``DialectError``, ``PlanError`` and ``TargetError``; the function ``TargetError`` or ``RunError`` when
+    nothing could be measured.
     """
     members = [parsed(text, overwrite=overwrite) for text in commands]
     if obstacles := [obstacle for one in members for obstacle in one.obstacles]:
@@ -178,6 +180,7 @@ def of_commands(
     def measure(view: View, keep: Keep) -> Result:
         # Whichever goes first is drawn, and says nothing of the points' order.
         campaign = Campaign(campaigns.started("ab", name, NO_TARGET), view, keep, order=[*chain(*titles)])
+        campaign.limit_time(patience_ns)
         turns = _Turns(campaign, members, titles, UsedTargets(campaign, "ab"), runs, margin, repeats, before_turn)
         result = campaigns.carry_out(campaign, lambda _: turns.run(), turns.used.remove)
         return with_notes(result, [note for one in members for note in one.notes])
@@ -206,8 +209,9 @@ class _Turns(msgspec.Struct):
     def run(self) -> None:
         points: dict[str, Point] = {}
         pairs = {name: both for both in zip(*self.titles, strict=True) for name in both}
+        enough = enough_runs if self.runs is None else every_turn
         for place in turn_places(len(self.members), self.rounds, self.campaign.order_seed):
-            if self.runs is None and place.starts_round and enough_runs(self.campaign.result, place.round - 1):
+            if place.starts_round and self.campaign.ends_turns(place.round - 1, self.rounds, enough):
                 self.campaign.end_turns(points.values())
                 return
             self.before_turn(place.member)

@@ -6,6 +6,7 @@ body calls ``Campaign.measure``; everything that can happen to a run is handled 
 
 from __future__ import annotations
 
+import math
 import random
 import sys
 import traceback
@@ -23,7 +24,7 @@ from iocurve.analysis.load_names import along_axes
 from iocurve.engine.derived import block_bytes_max, with_workers
 from iocurve.engine.outcome import Live, Outcome, State
 from iocurve.engine.plan import Plan
-from iocurve.foundation.errors import Interrupted, IocurveError, RunError
+from iocurve.foundation.errors import Interrupted, IocurveError, RunError, option
 from iocurve.foundation.units import SECOND_NS, counted, format_duration
 from iocurve.measure import interrupts, local
 from iocurve.measure.machines import THIS_MACHINE, Machines, client_notes, stall_text
@@ -59,6 +60,9 @@ CleanUp = Callable[[int | None], None]
 Raises ``TargetError`` if files stay.
 """
 
+NAMED_MAX = 3
+"""Points that are named among those left out."""
+
 Keep = Callable[[Result], None]
 """Called with the result after each point, so that a late failure loses at most one point."""
 
@@ -85,8 +89,6 @@ class Measurement(msgspec.Struct, frozen=True):
     """Called after a point that finished; it may add facts to the point."""
     plan_again: Callable[[], Plan] | None = None
     """Makes the plan of a further run, with new offsets. Default: the same plan."""
-    seconds_left: float = 0.0
-    """Most time that is left for this run and all others of a search; 0 where that is unknown."""
     repeats_max: int = 0
     """The point is measured again at most this many times where others on this machine disturb it."""
     margin: float = MARGIN
@@ -162,6 +164,32 @@ class Campaign:
         """Expected time of all points with their turns, for the view and for repeats; 0 where it is unknown."""
         self._seconds_again = 0.0
         """Time that repeats of disturbed runs took so far."""
+        self._ends_s = math.inf
+        self._turns_began_s = 0.0
+
+    def limit_time(self, patience_ns: int | None) -> None:
+        """From now on so much time is left; None: any."""
+        self._ends_s = math.inf if patience_ns is None else monotonic() + patience_ns / SECOND_NS
+
+    @property
+    def seconds_left(self) -> float:
+        """Time in which measurements may end; infinite without a limit."""
+        return self._ends_s - monotonic()
+
+    def note_left_out(self, names: Sequence[str]) -> None:
+        """Notes points that are left out because the time is over."""
+        text = f"{option('search_time')} left out {counted(len(names), 'point')}: {', '.join(names[:NAMED_MAX])}"
+        self.result = self.result.with_note("left_out", text + (" …" if names[NAMED_MAX:] else ""), "info")
+
+    def ends_turns(self, done: int, rounds: int, enough: EnoughTurns) -> bool:
+        """True after ``done`` of at most ``rounds`` rounds if they are enough, or another one would take too long."""
+        if not done:
+            self._turns_began_s = monotonic()
+        elif (monotonic() - self._turns_began_s) / done > self.seconds_left:
+            text = f"{option('search_time')} ended the runs after {done} of {rounds}"
+            self.result = self.result.with_note("left_out", text, "info")
+            return True
+        return enough(self.result, done)
 
     def leave_out(self) -> None:
         """A point of the count will not be measured."""
@@ -251,7 +279,7 @@ class Campaign:
         waiting = [one for one in group if self._finished_earlier(one) is None]
         points = {one.title: self._taken_over(one, lambda earlier: bool(earlier.runs)) for one in waiting}
         for place in turn_places(len(waiting), rounds, f"{self.order_seed} {names}"):
-            if place.starts_round and enough(self.result, place.round - 1):
+            if place.starts_round and self.ends_turns(place.round - 1, rounds, enough):
                 break
             one = waiting[place.member]
             before = points.get(one.title)
@@ -431,7 +459,7 @@ class Campaign:
             text = f"noisy runs were measured again for {time}, and then no more"
             self.result = self.result.with_note("repeats_over", text, "info")
             return False
-        return attempts.wants_more
+        return attempts.wants_more and not (attempts.runs and self.seconds_left <= 0)
 
     def _show(
         self, one: Measurement, plan: Plan, turn: tuple[int, int] = (1, 1), *, is_again: bool = False, name: str = ""
@@ -447,7 +475,7 @@ class Campaign:
                 turn=turn,
                 is_again=is_again,
                 seconds_planned=self.seconds_planned,
-                seconds_left=one.seconds_left,
+                seconds_left=0.0 if math.isinf(self._ends_s) else self.seconds_left,
                 caps=self.result.target.caps,
                 name_columns=max([POINT_COLUMNS, *map(len, self._order)]),
             )

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from iocurve.analysis.compare import CORRECTION, SINGLE_RUN, Comparison, Difference, label
 from iocurve.analysis.history import BEFORE_MIN, FALSE_ALARMS, RUNS_MIN, SMALLEST, HistoryRun, Level, Series
+from iocurve.foundation.errors import option
 from iocurve.foundation.units import MICROSECOND_NS, counted, format_count, format_latency
 from iocurve.report.conditions import Folded, conditions
 from iocurve.report.table import Table, bold, code
@@ -78,8 +79,10 @@ class Compared(msgspec.Struct, frozen=True):
         seen = [one for each in self.comparison.of("iops") if (one := each.detectable_percent) is not None]
         if chosen:
             runs = max(len(point.runs) for point in chosen)
+            is_over = any(note.code == "left_out" for result in self.comparison.results for note in result.notes)
+            why = "was chosen by their noise" if not is_over else f"ended with {option('search_time')}"
             finds = f": a change of {max(seen):.2g} % of IOPS is found in 8 of 10 such comparisons" if seen else ""
-            yield f"The number of runs of each, {runs}, was chosen by their noise{finds}."
+            yield f"The number of runs of each, {runs}, {why}{finds}."
 
     @property
     def conditions(self) -> list[tuple[str, tuple[str, ...]]]:

@@ -120,8 +120,6 @@ def carry_out(request: Request, view: View, keep: Keep, earlier: Result | None =
         return _Run(request, found, earlier).measured(view, keep)
 
 
-NAMED_MAX = 3
-"""Points that are named among those left out."""
 BOUGHT = ("service_level", "quota_bytes", "caps", "next_tib_bytes_per_s", "fitted")
 """The facts that a profile states of a target at a quota."""
 
@@ -232,11 +230,10 @@ class _Run:
         caches = Caches(self.cases, self._plan, campaign.prepare)
         groups = groups_of(cases, self.request.scenario.comparisons, self.request.form)
         campaign.seconds_planned = self._planned_ns(groups) / SECOND_NS
-        began, patience_ns = time.monotonic(), self.request.patience_ns
+        campaign.limit_time(self.request.patience_ns)
         for place, group in enumerate(groups):
-            elapsed_ns = (time.monotonic() - began) * SECOND_NS
-            if patience_ns is not None and place and elapsed_ns + group.measured_ns > patience_ns:
-                self._leave_out(campaign, groups[place:])
+            if place and group.measured_ns > campaign.seconds_left * SECOND_NS:
+                campaign.note_left_out([case.name for group in groups[place:] for case in group.cases])
                 return
             measurements = [self._measurement(case, group, caches) for case in group.cases]
             if group.rounds > 1:
@@ -248,12 +245,8 @@ class _Run:
             self.files.identify()
         if self.request.probe and self.request.machines is THIS_MACHINE and not campaign.result.perturbation_tests:
             seconds = PROBE_SHORT_S if self.request.form_name == "short" else PROBE_LONG_S
+            seconds = min(seconds, campaign.seconds_left)
             probe(campaign, partial(self._plan_again, {case.name: case for case in cases}), seconds)
-
-    def _leave_out(self, campaign: Campaign, groups: Sequence[CaseGroup]) -> None:
-        names = [case.name for group in groups for case in group.cases]
-        text = f"{option('search_time')} left out {counted(len(names), 'point')}: {', '.join(names[:NAMED_MAX])}"
-        campaign.result = campaign.result.with_note("left_out", text + (" …" if names[NAMED_MAX:] else ""), "info")
 
     def _plan_again(self, cases: Mapping[str, Case], name: str) -> Plan | None:
         """The plan of a point for a probe. A file or device that was named is only read."""

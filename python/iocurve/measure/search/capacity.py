@@ -47,6 +47,8 @@ MISSING_MAX = 1.0
 """A bound that is farther above what was measured, relative to it, is none."""
 ASYMPTOTE_GROWTH = 0.08
 """A rate that grows by more over a step is too far from its asymptote to show it."""
+TREND_ERRORS = 2.0
+"""Standard errors of a slope over the depths of the top that is no chance: the rate still grows there."""
 STAND_ERRORS = 2.0
 """Standard errors of each of three rates that show a plateau; ..."""
 STAND_FROM = 8.0
@@ -179,8 +181,24 @@ def _top(rising: Sequence[CurvePoint]) -> Sequence[CurvePoint]:
     start = len(rising) - 1
     last = rising[start]
     while start and not _is_below(rising[start - 1], last) and _missing(rising[:start]) <= FLAT * last.rate:
+        if _grows(rising[start - 1 :]):
+            break
         start -= 1
     return rising[start:]
+
+
+def _grows(points: Sequence[CurvePoint]) -> bool:
+    """True if rates that differ by no more than chance each grow together, as where ever longer queues outlast stalls.
+
+    The test is that of a weighted line over the logarithm of depth.
+    """
+    weights = [1 / point.error**2 for point in points]
+    depths = [math.log(point.in_flight) for point in points]
+    middle = math.fsum(map(math.prod, zip(weights, depths, strict=True))) / math.fsum(weights)
+    away = [weight * (depth - middle) for weight, depth in zip(weights, depths, strict=True)]
+    slope = math.fsum(one * point.rate for one, point in zip(away, points, strict=True))
+    spread = math.fsum(one * (depth - middle) for one, depth in zip(away, depths, strict=True))
+    return slope > TREND_ERRORS * math.sqrt(spread)
 
 
 def _missing(points: Sequence[CurvePoint]) -> float:

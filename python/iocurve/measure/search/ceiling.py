@@ -106,8 +106,8 @@ class Trial(msgspec.Struct, frozen=True):
 
 IsDecided = Callable[[int, int], bool]
 """Called with the operations and the late operations of a run so far; True ends the run."""
-Try = Callable[[float, float, IsDecided, float], Trial]
-"""Runs a rate (operations per second) for a time (seconds); the last is the time that is left for the search."""
+Try = Callable[[float, float, IsDecided], Trial]
+"""Runs a rate (operations per second) for a time (seconds)."""
 
 
 class LatencyLimit(msgspec.Struct, frozen=True):
@@ -278,8 +278,7 @@ class _Search:
         measured = self._rates.setdefault(rate, MeasuredRate(rate, self._limit))
         wanted_s = max(self._run_s(rate), measured.seconds, GROWTH * self._spent_s)
         seconds = min(wanted_s, LONGEST_PATIENCE * budget.patience_s, left_s)
-        left_s = budget.patience_s - self._spent_s
-        trial = self._attempt(rate, seconds, self._limit.is_overloaded, left_s)
+        trial = self._attempt(rate, seconds, self._limit.is_overloaded)
         self._spent_s += trial.spent_s
         measured.add(trial)
         return True

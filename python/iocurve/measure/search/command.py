@@ -96,7 +96,10 @@ def knee_search(question: Question) -> Measure:
     def search(loads: Loads) -> SearchFacts:
         percent = question.percent_of_capacity
         shares = {*knee.SHARES, *([percent / 100] if percent else [])}
-        found = knee.find(loads.closed, question.iodepth_max, sorted(shares), loads.look_max)
+        campaign = loads.campaign
+        found = knee.find(
+            loads.closed, question.iodepth_max, sorted(shares), loads.look_max, lambda: campaign.seconds_left <= 0
+        )
         return knee_facts(question.workload, found, percent)
 
     return _search(question, "knee", search)
@@ -115,8 +118,8 @@ def max_search(question: Question, percent: float, limit_ns: int) -> Measure:
         closed_s = min(time.monotonic() - began, patience_s * CLOSED_SHARE_MAX)
         budget = ceiling.Budget(effort.precision, patience_s - closed_s, effort.rate_ns / SECOND_NS)
 
-        def attempt(rate: float, seconds: float, is_decided: ceiling.IsDecided, left_s: float) -> ceiling.Trial:
-            return loads.open(rate, seconds, limit_ns, is_decided, left_s)
+        def attempt(rate: float, seconds: float, is_decided: ceiling.IsDecided) -> ceiling.Trial:
+            return loads.open(rate, seconds, limit_ns, is_decided)
 
         found = ceiling.find(attempt, capacity, limit, budget)
         return max_facts(question.workload, limit, capacity, found, closed_s)
@@ -132,7 +135,7 @@ def curve_search(question: Question, steps: int) -> Measure:
         loads.family = "curve"
         for step in range(1, steps + 1):
             seconds = question.effort.rate_ns / SECOND_NS
-            loads.open(capacity.mean * step / steps, seconds, None, lambda _operations, _late: False, 0.0)
+            loads.open(capacity.mean * step / steps, seconds, None, lambda _operations, _late: False)
         return curve_facts(question.workload, capacity, steps)
 
     return _search(question, "curve", search)
@@ -161,6 +164,8 @@ def _search(question: Question, kind: str, search: Callable[[Loads], SearchFacts
             )
 
             def searched(_: Campaign) -> SearchFacts:
+                effort = question.effort
+                campaign.limit_time(max(effort.patience_ns, CLOSED_POINTS * effort.longest_ns))
                 facts = search(loads)
                 return facts.replace(remarks=(*facts.remarks, *length_remarks(campaign.result.points)))
 

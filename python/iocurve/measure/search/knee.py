@@ -17,9 +17,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 
+from iocurve.foundation.errors import option
+from iocurve.foundation.units import counted
 from iocurve.measure.search import usl
 from iocurve.measure.search.capacity import (
     STEP,
@@ -105,18 +108,31 @@ class Knee(msgspec.Struct, frozen=True):
     law: usl.Usl | None
 
 
-def find(measure: Measure, iodepth_max: int, shares: Sequence[float] = SHARES, look_max: int = DEPTH_MAX) -> Knee:
+def find(
+    measure: Measure,
+    iodepth_max: int,
+    shares: Sequence[float] = SHARES,
+    look_max: int = DEPTH_MAX,
+    is_over: Callable[[], bool] = lambda: False,
+) -> Knee:
     """Searches from depth 1 upwards, and finds the depths that reach the ``shares`` of the capacity.
 
-    The last look goes no deeper than ``look_max``.
+    The last look goes no deeper than ``look_max``. Once ``is_over`` is true, no depth is measured that only narrows
+    bounds.
     """
     at, samples = _remembered(measure)
     saturated, stopped = _climb(at, iodepth_max, look_max)
-    _find_peak(at, samples)
-    _knee_point(at, samples, iodepth_max)
-    _bend(at, samples, _knee(_ordered(samples)).mean)
-    for share in shares:
-        _close_in(at, samples, share)
+    steps: list[Callable[[], object]] = [
+        partial(_find_peak, at, samples),
+        partial(_knee_point, at, samples, iodepth_max),
+        partial(_bend, at, samples),
+        *(partial(_close_in, at, samples, share) for share in shares),
+    ]
+    for place, step in enumerate(steps):
+        if is_over():
+            stopped += f"; {option('search_time')} left out {counted(len(steps) - place, 'step')} that narrow bounds"
+            break
+        step()
     nearest = _knee_point(at, samples, iodepth_max)
     found = _ordered(samples)
     top = _capacity(found)
@@ -248,9 +264,10 @@ def _unloaded(samples: Sequence[Sample]) -> Estimate:
     return pooled([load for load in loads if load.mean <= best * (1 + SAME)])
 
 
-def _bend(at: Measure, samples: dict[int, Sample], knee: float) -> None:
+def _bend(at: Measure, samples: dict[int, Sample]) -> None:
     """Looks between neighbours around the knee where the rate is well below both bounds."""
     found = _ordered(samples)
+    knee = _knee(found).mean
     capacity, unloaded = _capacity(found).iops.mean, _unloaded(found).mean
     for _ in range(BEND_POINTS_MAX):
         ordered = sorted(samples)

@@ -157,10 +157,10 @@ class Loads:
         name = f"{self.label}{in_flight} in flight"
         return self._plan(name, [Said.of(depth=depth) for depth in depths], runtime_ns)
 
-    def open(self, rate: float, seconds: float, limit_ns: int | None, is_decided: IsDecided, left_s: float) -> Trial:
+    def open(self, rate: float, seconds: float, limit_ns: int | None, is_decided: IsDecided) -> Trial:
         """Measures a rate (operations per second) for some seconds after a ramp; raises as ``Campaign.measure``.
 
-        All runs at a rate are one point. ``left_s`` is the most time that the search may still take.
+        All runs at a rate are one point.
         """
         began = time.monotonic()
         workers = self._workers()
@@ -170,7 +170,7 @@ class Loads:
         axes: dict[str, Axis] = {"rate": round(rate, 1)}
         measurement = self._measurement(plan, axes, _until(is_decided))
         self.files.announce(plan)
-        self._rates[rate], run = self.campaign.add_run(replace(measurement, seconds_left=left_s), self._rates.get(rate))
+        self._rates[rate], run = self.campaign.add_run(measurement, self._rates.get(rate))
         self.files.identify()
         summary = run.summary()
         return Trial(
