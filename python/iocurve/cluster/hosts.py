@@ -441,7 +441,7 @@ class _Starting:
         """Goes on without hosts. Raises ``RunError`` where that is not allowed, or where none is left."""
         left = [connection for connection in self._connections if connection.host not in failed]
         if failed and not (self._allow_missing and left):
-            text = _told(failed, len(self._connections)) + (ALLOW_MISSING if left else "")
+            text = _failures_text(failed, len(self._connections)) + (ALLOW_MISSING if left else "")
             raise RunError(text, ran=False)
         for connection in self._connections:
             if connection.host in failed:
@@ -457,7 +457,7 @@ class _Starting:
         self.seconds[step] = time.monotonic() - started
 
 
-def _told(failed: Mapping[Host, HostError], hosts: int) -> str:
+def _failures_text(failed: Mapping[Host, HostError], hosts: int) -> str:
     lines = "".join(f"\n  {host}: {error}" for host, error in failed.items())
     return f"{len(failed)} of {counted(hosts, 'host')} cannot take part:{lines}"
 

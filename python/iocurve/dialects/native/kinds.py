@@ -59,12 +59,12 @@ def plain(of: type[T], name: str, low: float | None = None, high: float | None =
     def read(value: object) -> T:
         number = float(value) if of is float and type(value) is int else value
         if not isinstance(number, of) or type(number) is not of:
-            raise ValueError(f"{_shown(value)} is not {name}")
+            raise ValueError(f"{_literal(value)} is not {name}")
         if isinstance(number, int | float):
             if low is not None and not number >= low:
-                raise ValueError(f"{_shown(value)} is less than {low:g}")
+                raise ValueError(f"{_literal(value)} is less than {low:g}")
             if high is not None and not number <= high:
-                raise ValueError(f"{_shown(value)} is more than {high:,.0f}")
+                raise ValueError(f"{_literal(value)} is more than {high:,.0f}")
         return number
 
     schema: Schema = {"type": {bool: "boolean", int: "integer", float: "number", str: "string"}[of]}
@@ -88,7 +88,7 @@ def pattern(expression: str, form: str) -> Kind[str]:
     def read(value: object) -> str:
         text = TEXT.read(value)
         if not re.fullmatch(expression, text):
-            raise ValueError(f"{_shown(value)} is not {form}")
+            raise ValueError(f"{_literal(value)} is not {form}")
         return text
 
     return Kind(read, lambda: {"type": "string", "pattern": f"^({expression})$"})
@@ -101,7 +101,7 @@ def word(words: tuple[S, ...]) -> Kind[S]:
         for each in words:
             if each == value:
                 return each
-        raise ValueError(f"{_shown(value)} is not one of {', '.join(words)}")
+        raise ValueError(f"{_literal(value)} is not one of {', '.join(words)}")
 
     return Kind(read, lambda: {"enum": list(words)}, is_single=True)
 
@@ -114,14 +114,14 @@ def size(*, is_signed: bool = False, most: int = _LARGEST) -> Kind[int]:
             sign = -1 if is_signed and value.startswith("-") else 1
             return sign * parse_bytes(value.removeprefix("-") if is_signed else value)
         if not isinstance(value, int) or isinstance(value, bool) or (value < 0 and not is_signed):
-            raise ValueError(f'{_shown(value)} is not a size such as "64KiB", "4G" or 512')
+            raise ValueError(f'{_literal(value)} is not a size such as "64KiB", "4G" or 512')
         return value
 
     def read(value: object) -> int:
         found = in_bytes(value)
         if abs(found) > most:
             limit = "the largest file" if most == _LARGEST else str(most)
-            raise ValueError(f"{_shown(value)} is larger than {limit}")
+            raise ValueError(f"{_literal(value)} is larger than {limit}")
         return found
 
     def write(value: int) -> object:
@@ -156,14 +156,14 @@ def _nanoseconds(value: object) -> int:
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**53:
         return round(value * SECOND_NS)
     if not isinstance(value, str):
-        raise ValueError(f'{_shown(value)} is not a time such as "250us", "2ms", "30s" or 30')
+        raise ValueError(f'{_literal(value)} is not a time such as "250us", "2ms", "30s" or 30')
     return parse_time_ns(value)
 
 
 def _read_time(value: object) -> int:
     nanoseconds = _nanoseconds(value)
     if nanoseconds > _LARGEST:
-        raise ValueError(f"{_shown(value)} is longer than the longest duration")
+        raise ValueError(f"{_literal(value)} is longer than the longest duration")
     return nanoseconds
 
 
@@ -193,10 +193,10 @@ def between(each: Kind[N]) -> Kind[tuple[N, N]]:
     def read(value: object) -> tuple[N, N]:
         limits = value if isinstance(value, list) else [value, value]
         if len(limits) != 2:
-            raise ValueError(f"{_shown(value)} is not a value or a pair of lower and upper limit")
+            raise ValueError(f"{_literal(value)} is not a value or a pair of lower and upper limit")
         low, high = map(each.read, limits)
         if low > high:
-            raise ValueError(f"{_shown(value)}: the first value is above the second")
+            raise ValueError(f"{_literal(value)}: the first value is above the second")
         return low, high
 
     def write(value: tuple[N, N]) -> object:
@@ -220,10 +220,10 @@ def by_operation(each: Kind[T], *, is_optional: bool, is_table: bool) -> Kind[Pe
         if not isinstance(value, dict) or (is_table and not set(value) <= set(_OPERATIONS)):
             return PerKind[T | None].same(each.read(value))
         if not set(value) <= set(_OPERATIONS) or not (value or is_optional):
-            raise ValueError(f"{_shown(value)} is not a table of read, write and trim")
+            raise ValueError(f"{_literal(value)} is not a table of read, write and trim")
         missing = [name for name in _OPERATIONS if name not in value]
         if missing and not is_optional:
-            raise ValueError(f"{_shown(value)} has no value for {' and '.join(missing)}")
+            raise ValueError(f"{_literal(value)} has no value for {' and '.join(missing)}")
         read, write, trim = (each.read(value[name]) if name in value else None for name in _OPERATIONS)
         return PerKind(read=read, write=write, trim=trim)
 
@@ -305,5 +305,5 @@ def _without_none(value: object) -> object:
     return [_without_none(one) for one in value] if isinstance(value, list) else value
 
 
-def _shown(value: object) -> str:
+def _literal(value: object) -> str:
     return printable("true" if value is True else "false" if value is False else repr(value), 60)
