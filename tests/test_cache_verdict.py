@@ -139,27 +139,10 @@ def test_a_cache_of_a_server_is_found_by_its_turns() -> None:
     assert found.speedup.low > 4
 
 
-def test_a_cache_that_fills_while_it_is_looked_for_is_found() -> None:
-    found = of_turns([9_000.0] * 8, [450, 900, 1_800, 3_600, 5_000, 6_500, 7_500, 8_000])
-    assert found.verdict == "cached"
-
-
-def test_equal_turns_do_not_tell() -> None:
-    found = of_turns([100, 101, 99, 100, 102, 100, 98, 101], [101, 100, 100, 99, 100, 101, 100, 102])
-    assert (found.verdict, found.evidence[0].says) == ("unclear", "nothing")
-    assert found.evidence[0].text.startswith("repeated offsets are as fast as fresh ones, to 10 %:")
-
-
-def test_one_of_twelve_turns_may_go_wrong() -> None:
-    repeated = [300, 280, 290, 40, 310, 300, 250, 270, 300, 290, 280, 310]
-    assert of_turns(repeated, [200.0, 190.0] * 6).evidence[0].text.endswith("in 11 of 12 runs")
-    assert of_turns([40, *repeated[1:]], [200.0, 190.0] * 6).verdict == "unclear"
-
-
-def test_turns_without_operations_are_told() -> None:
-    found = of_turns([100.0] * 7 + [0.0], [100.0, 130.0] * 4)
-    assert found.verdict == "unclear"
-    assert found.evidence[0].text.endswith("fresh ones (1 of 8 runs had no operations)")
+@cases("analysis/turns_of_caches")
+def test_turns_at_repeated_offsets_make_a_verdict(repeated: list[float], fresh: list[float], golden: Golden) -> None:
+    found = of_turns(repeated, fresh)
+    golden.check([found.verdict, [(one.says, one.text) for one in found.evidence]])
 
 
 @pytest.mark.parametrize("shape", SHAPES)

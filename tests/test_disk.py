@@ -12,7 +12,7 @@ import pytest
 
 from data.synthetic import kind, outcome, plan, worker_outcome, worker_plan
 from fio_machine import HeldMachine
-from goldens import cases, data, matches, present
+from goldens import Golden, cases, data, matches, present
 from iocurve.analysis.doubts import LABELS
 from iocurve.analysis.limit_kinds import LIMIT_KINDS
 from iocurve.analysis.limits import limit_of
@@ -133,19 +133,11 @@ def test_fio_s_unchanged_jobs_run_on_disks(tmp_path: Path) -> None:
     assert {worker.engine.open.direct for worker in workers if isinstance(worker.engine, AioEngine)} == {False}
 
 
-def test_files_that_cannot_be_on_a_disk_are_refused(tmp_path: Path) -> None:
-    def errors(*arguments: str, text: str = READ_WRITE) -> list[str]:
-        with pytest.raises((DialectError, PlanError)) as told:
-            fio_workers(tmp_path, *arguments, text=text)
-        return [error.text for error in told.value.errors]
-
-    assert errors(f"--disk=/mnt/elsewhere={NO_CACHE}") == ["no job has files below /mnt/elsewhere"]
-    needs = "--disk needs a directory and a disk, as in --disk '/mnt/data=disk:premium-ssd-p30?path=DIR'"
-    assert errors("--disk=/mnt/nocache") == [needs]
-    assert errors(f"--disk=relative={NO_CACHE}") == [needs]
-    matches("targets#files cannot", errors("--disk=/mnt/nocache=disk:premium-ssd-p30"))
-    both = "[a]\nsize=1m\nrw=read\ndirectory=/mnt/nocache:/elsewhere\n"
-    matches("targets#files cannot be", errors(f"--disk=/mnt/nocache={NO_CACHE}", text=both))
+@cases("targets/disk_jobs_refused")
+def test_files_that_cannot_be_on_a_disk_are_refused(tmp_path: Path, mapping: str, text: str, golden: Golden) -> None:
+    with pytest.raises((DialectError, PlanError)) as told:
+        fio_workers(tmp_path, f"--disk={mapping.replace('DISK', NO_CACHE)}", text=text or READ_WRITE)
+    golden.check([error.text for error in told.value.errors])
 
 
 def test_diskspd_s_unchanged_command_lines_run_on_disks(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from data import synthetic
+from goldens import Golden, cases
 from iocurve.cli.common import parse_metrics_address
 from iocurve.engine.outcome import IntervalKind, Live, LiveTotals
 from iocurve.foundation.errors import TargetError
@@ -58,20 +59,6 @@ def searched() -> Result:
     return synthetic.result([point.replace(limit=limit)]).replace(search=facts)
 
 
-def test_a_result_has_its_points_in_base_units(searched: Result) -> None:
-    found, summary = families(ResultMetrics(searched)), searched.points[0].summary()
-    labels = {"point": summary.name, "operation": "read"}
-    reads = summary.kinds["read"]
-    rate = value(found, "iocurve_point_operations_per_second", labels)
-    assert rate == pytest.approx(reads.iops)
-    total = value(found, "iocurve_point_operations", labels, "iocurve_point_operations_total")
-    assert total == reads.operations
-    assert value(found, "iocurve_point_data_bytes_per_second", labels) == pytest.approx(reads.bytes_per_s)
-    assert value(found, "iocurve_point_window_seconds") == summary.window_ns / SECOND_NS
-    assert value(found, "iocurve_point_limit", {"limited_by": "depth"}, "iocurve_point_limit_info") == 1
-    assert value(found, "iocurve_result_timestamp_seconds") == searched.created.timestamp()
-
-
 def test_a_stall_is_a_metric(searched: Result) -> None:
     (point,) = searched.points
     (worker, *others) = point.outcome.workers
@@ -105,16 +92,6 @@ def test_points_of_the_same_name_are_numbered(searched: Result) -> None:
     assert points == [name, f"{name} (2)"]
 
 
-def test_findings_are_in_base_units(searched: Result) -> None:
-    found = families(ResultMetrics(searched))
-    capacity = {"finding": "capacity"}
-    assert value(found, "iocurve_finding_operations_per_second", capacity | {"bound": "low"}) == 900
-    assert [one.labels["bound"] for one in found["iocurve_finding_operations_per_second"].samples] == ["value", "low"]
-    assert value(found, "iocurve_finding_seconds") == pytest.approx(250e-6)
-    assert value(found, "iocurve_finding_ratio") == pytest.approx(0.9)
-    assert value(found, "iocurve_finding", {"bound": "value"}) == 0.1
-
-
 def live() -> Live:
     """The second interval of a run: 100 reads, 150 with the first."""
     part = IntervalKind(
@@ -144,15 +121,16 @@ def running() -> RunMetrics:
     return metrics
 
 
-def test_a_running_point_has_its_newest_interval() -> None:
-    found = families(running())
-    labels = {"point": "reads", "operation": "read"}
-    assert value(found, "iocurve_running", {"point": "reads", "phase": "run"}) == 1
-    assert value(found, "iocurve_running_operations_per_second", labels) == 200
-    assert value(found, "iocurve_running_data_bytes_per_second", labels) == 819_200
-    assert value(found, "iocurve_running_errors_per_second", labels) == 2
-    assert value(found, "iocurve_running_latency_seconds", labels | {"quantile": "0.99"}) == 0.005
-    assert (value(found, "iocurve_running_points"), value(found, "iocurve_running_finished_points")) == (3, 0)
+@cases("result/metrics")
+def test_metrics_are_in_base_units(
+    searched: Result, of: str, name: str, labels: Labels, sample: str | None, golden: Golden
+) -> None:
+    golden.check(value(families(ResultMetrics(searched) if of == "result" else running()), name, labels, sample))
+
+
+def test_a_bound_that_is_not_known_is_no_sample(searched: Result) -> None:
+    found = families(ResultMetrics(searched))
+    assert [one.labels["bound"] for one in found["iocurve_finding_operations_per_second"].samples] == ["value", "low"]
 
 
 def test_counters_of_a_point_rise_over_all_its_runs() -> None:

@@ -126,12 +126,6 @@ def test_operations_of_each_kind() -> None:
     matches("resolve/operations_of_each_kind", operations)
 
 
-def test_a_block_that_is_trimmed_and_written_counts_twice() -> None:
-    found = worker(reads=False, writes=True, trims=True, position="identical", operations=10)
-    assert [operation.kind for operation in found.operations] == ["trim", "write"]
-    assert found.end == plan.End(runtime_ns=None, bytes=2 * MIB, operations=20)
-
-
 def zoned(*zones: ZoneShare) -> dict[str, Any]:
     return {"random": True, "distribution": PerKind[Any].same(ZonesSaid(zones=zones))}
 
@@ -146,11 +140,6 @@ def test_zones_are_parts_of_the_region() -> None:
 def test_zones_must_fit() -> None:
     said = zoned(ZoneShare(access_percent=100, size=2 * MIB))
     matches("job#zones must fit", errors(Said.of(name="a", **said), dialect="fio"))
-
-
-def test_the_slowest_rate() -> None:
-    slowest = plan.Rate(unit="operations", count=1, per_ns=1_000_000 * SECOND_NS)
-    assert worker(rate_total_operations=1e-6).rate == slowest
 
 
 def test_samples_of_a_steady_state_are_whole_milliseconds() -> None:

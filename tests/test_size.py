@@ -12,7 +12,7 @@ import pytest
 from bench.sizing.__main__ import TABLE, answers, table
 from data import synthetic
 from data.synthetic import VOLUME, fio_run
-from goldens import cases, matches, present
+from goldens import Golden, cases, matches, present
 from iocurve.advice import facts, sizing, volumes
 from iocurve.advice.demand import Alternative, Demand, measured_demand, parse_mix, read_prices
 from iocurve.advice.observation import KindObserved, Observation, ObservedInterval
@@ -308,42 +308,15 @@ def level(name: str, quota_tib: int, mib_per_s: int, next_mib: int) -> TargetFac
     )
 
 
-def test_a_throughput_limit_needs_a_larger_quota_or_fewer_in_flight() -> None:
-    found = present(twice("volume_throughput", target=level("premium", 8, 512, 64)))
-    assert found.for_rate == "1,000 MiB/s need a quota of 16 TiB at this level (64 MiB/s for each TiB)"
-    assert found.for_latency.startswith("16 in flight instead of 32 have the same rate and wait half as long")
-
-
-def test_a_service_level_ends() -> None:
-    found = present(twice("volume_throughput", target=level("premium", 40, 2560, 64), iops=40_960))
-    assert found.for_rate.startswith("this service level ends at 4,500 MiB/s: use another level or several volumes")
-
-
-@pytest.mark.parametrize(
-    "target",
-    [level("premium", 40, 256, 64).replace(speed=0.1), level("premium", 100, 512, 0)],
-    ids=["at a fraction of the speed", "a limit set by hand"],
-)
-def test_a_limit_that_no_quota_gives_is_raised(target: TargetFacts) -> None:
-    found = present(twice("volume_throughput", target=target))
-    assert found.for_rate == "raise the volume's limit to 1,000 MiB/s"
-
-
-def test_a_volume_that_adds_the_latency_itself_gets_no_faster() -> None:
-    slow = level("premium", 8, 512, 64).replace(latency_mean_ns=3_500_000)
-    found = present(twice("volume_throughput", target=slow))
-    assert found.for_latency == "the volume itself adds 3.5 ms: half of 4 ms is below that"
-
-
-def test_connections_and_depth() -> None:
-    connections, depth = twice("connection_requests"), twice("depth")
-    assert connections is not None
-    assert connections.for_rate.startswith("use 8 connections (nconnect; iocurve doctor checks")
-    assert depth is not None
-    assert depth.for_rate == "64 in flight; that gives twice the rate as long as the latency stays at 4 ms"
-
-
-@pytest.mark.parametrize("confidence", ["possible", "none"])
-def test_a_verdict_that_is_not_sure_gives_no_advice(confidence: str) -> None:
-    assert twice("volume_throughput", confidence=confidence) is None
-    assert twice("unknown", confidence="certain") is None
+@cases("advice/twice")
+def test_a_limit_says_what_gives_twice_the_rate_and_half_the_latency(
+    code: str,
+    confidence: str,
+    iops: float,
+    service_level: tuple[str, int, int, int] | None,
+    facts: dict[str, Any],
+    golden: Golden,
+) -> None:
+    target = level(*service_level) if service_level else VOLUME
+    found = twice(code, confidence=confidence, target=target.replace(**facts), iops=iops)
+    golden.check(found and [found.for_rate, found.for_latency])
