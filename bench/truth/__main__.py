@@ -28,6 +28,7 @@ from bench.truth import (
     knees,
     measured,
     percentiles,
+    searched,
     searches,
     served,
     slow_devices,
@@ -55,6 +56,7 @@ SECTIONS = {
     "law": Section(conclusions.law),
     "percentiles": Section(percentiles.percentiles),
     "capacity": Section(curves.capacity, curves.COLUMNS),
+    "drawn-knees": Section(searched.knees_drawn, searched.COLUMNS),
     "most-load": Section(searches.most_load),
 }
 LONGEST_FIRST = (
@@ -63,6 +65,7 @@ LONGEST_FIRST = (
     "percentiles",
     "most-load",
     "capacity",
+    "drawn-knees",
     "families",
     "power",
     "histories",

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from statistics import median
 
 import numpy as np
 
@@ -34,7 +33,7 @@ BATCHES = 20
 ERRORS = 2.0
 """Standard errors of a long run within which a figure counts as true."""
 FIGURES = ("capacity", "knee", "90 %", "95 %", "99 %")
-COLUMNS = ("servers", *FIGURES, "half of the bracket of 95 %", "samples", "runs")
+COLUMNS = ("servers", *FIGURES, "samples", "runs")
 
 
 @dataclass(frozen=True)
@@ -88,22 +87,22 @@ def _stalling(draw: random.Random, low_ms: float, high_ms: float) -> Drawn:
 
 
 FAMILIES: dict[str, Draw] = {
+    "stalls every 0.3 to 3 s": lambda draw: _stalling(draw, 300, 3000),
+    "stalls every 60 to 300 ms": lambda draw: _stalling(draw, 60, 300),
+    "a cap in sliding windows": lambda draw: _cap(
+        draw, f"sliding,rate={{rate}},period_ms={logarithmic(draw, 20, 500)}"
+    ),
+    "a cap in windows of 20 to 250 ms": lambda draw: _cap(
+        draw, f"window,rate={{rate}},period_ms={logarithmic(draw, 20, 250)}"
+    ),
     "a cap behind a latency": lambda draw: _cap(draw, f"bucket,rate={{rate}},burst={draw.choice((1, 10, 100))}"),
     "M/M/c": lambda draw: _queue(draw, "exponential"),
     "M/G/c, lognormal": lambda draw: _queue(draw, "lognormal"),
     "M/G/c, two kinds": lambda draw: _queue(draw, "bimodal"),
     "M/G/c, Pareto": lambda draw: _queue(draw, "pareto"),
-    "a cap in windows of 20 to 250 ms": lambda draw: _cap(
-        draw, f"window,rate={{rate}},period_ms={logarithmic(draw, 20, 250)}"
-    ),
     "a cap in windows of 0.25 to 1 s": lambda draw: _cap(
         draw, f"window,rate={{rate}},period_ms={draw.uniform(250, 1000):.0f}"
     ),
-    "a cap in sliding windows": lambda draw: _cap(
-        draw, f"sliding,rate={{rate}},period_ms={logarithmic(draw, 20, 500)}"
-    ),
-    "stalls every 60 to 300 ms": lambda draw: _stalling(draw, 60, 300),
-    "stalls every 0.3 to 3 s": lambda draw: _stalling(draw, 300, 3000),
 }
 
 
@@ -170,7 +169,6 @@ class Counted:
 
     runs: int = 0
     held: Counter[str] = field(default_factory=Counter)
-    half_widths: list[float] = field(default_factory=list)
     samples: list[int] = field(default_factory=list)
 
     def add(self, found: knee.Knee, measured: Measured, drawn: Drawn) -> dict[str, str]:
@@ -188,8 +186,6 @@ class Counted:
         for share in found.shares:
             if problem := self._missed(share, measured, share.share * drawn.capacity):
                 wrong[f"{share.share:.0%}".replace("%", " %")] = problem
-            if share.share == 0.95 and share.high and share.low:
-                self.half_widths.append((share.high - share.low) / 2 / share.in_flight)
         self.held.update(set(FIGURES) - wrong.keys())
         return wrong
 
@@ -231,7 +227,6 @@ def knees_drawn(scale: float) -> Iterator[Row]:
     """Counts how often each figure of a search is in its interval, family by family."""
     runs = max(1, round(40 * scale))
     for family in FAMILIES:
-        found = searched(family, runs, print)
+        found = searched(family, runs)
         held = [f"{found.held[name] / runs:.0%}" for name in FIGURES]
-        width = f"{median(found.half_widths):.0%}" if found.half_widths else ""
-        yield family, *held, width, f"{np.mean(found.samples):.1f}", str(runs)
+        yield family, *held, f"{np.mean(found.samples):.1f}", str(runs)
