@@ -20,7 +20,7 @@ from data.synthetic import capped, kind, outcome, plan, result, worker_outcome, 
 from goldens import cases, matches, present
 from iocurve.analysis import read
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, next_steps
-from iocurve.analysis.limits import knee, limit_of, limits_of, verdict_of, verdicts_of, with_verdicts
+from iocurve.analysis.limits import knee, limit_of, verdict_of, verdicts_of, with_verdicts
 from iocurve.analysis.observations import observations
 from iocurve.analysis.run_limits import limits_shown
 from iocurve.engine.outcome import CpuTime
@@ -112,7 +112,7 @@ def test_a_depth_series_tells_where_it_saturates() -> None:
     envelope = synthetic.envelope()
     named = {
         (point.axes["nconnect"], point.axes["depth"]): limit.code if limit else None
-        for point, limit in zip(envelope.points, limits_of(envelope), strict=True)
+        for point, limit in zip(envelope.points, verdicts_of(envelope), strict=True)
         if point.family == "depth"
     }
     assert [named[1, depth] for depth in (1, 2, 4, 8, 128)] == ["depth", "depth", "saturated", "saturated", "saturated"]
@@ -127,7 +127,7 @@ def test_a_series_that_grows_to_its_end_has_no_knee() -> None:
 
 def test_the_next_step_names_what_a_tebibyte_gives() -> None:
     envelope = synthetic.envelope()
-    steps = next_steps(envelope.target, [limit for limit in limits_of(envelope) if limit])
+    steps = next_steps(envelope.target, [limit for limit in verdicts_of(envelope) if limit])
     assert (
         "For more throughput, raise the quota (each TiB more gives 128 MiB/s at this level) or the service level. "
         "volume:unlimited shows what this machine itself carries."
@@ -164,7 +164,7 @@ def test_points_without_a_known_limit_are_a_group_too() -> None:
 
 
 def test_every_limit_has_a_short_name() -> None:
-    assert {limit.code for limit in limits_of(synthetic.envelope()) if limit} <= LIMIT_KINDS.keys()
+    assert {limit.code for limit in verdicts_of(synthetic.envelope()) if limit} <= LIMIT_KINDS.keys()
 
 
 # ---- of a run

@@ -26,15 +26,10 @@ from iocurve.analysis.target_limits import caps_used, disk_limit, target_limit, 
 from iocurve.model.fit import PartCeiling, TargetPart
 from iocurve.result.document import Axis, Point, Probe, Result, TargetFacts
 
-__all__ = ["depth_series", "knee", "limit_of", "limits_of", "verdict_of", "verdicts_of", "volume_description"]
+__all__ = ["depth_series", "knee", "limit_of", "verdict_of", "verdicts_of", "volume_description"]
 
 GROWTH = 0.05
 """A smaller gain in IOPS from one depth to the next counts as none."""
-
-
-def limits_of(result: Result) -> list[Limit | None]:
-    """The limit of each point, in the order of the points; None where none is named."""
-    return [found if found and found.code != UNKNOWN else None for found in verdicts_of(result)]
 
 
 Known = dict[tuple[int, ...], tuple[tuple[Point, ...], dict[int, Limit]]]
