@@ -150,18 +150,8 @@ def test_ctrl_c_keeps_the_measurements(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_in_an_envelope_removes_its_files(tmp_path: Path, shared_volume: Server) -> None:
-    command = [
-        *IOCURVE,
-        "envelope",
-        shared_volume.url,
-        "--out",
-        str(tmp_path / "out"),
-        "--size",
-        "16MiB",
-        "--quick",
-        "--retries",
-        "0",
-    ]
+    options = ("--out", str(tmp_path / "out"), "--size", "16MiB", "--quick", "--retries", "0")
+    command = [*IOCURVE, "envelope", shared_volume.url, *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         wait_for(tmp_path / "out/result.json")
         process.send_signal(signal.SIGINT)

@@ -219,21 +219,8 @@ def test_the_table_keeps_all_columns_at_120() -> None:
     points = [point.replace(name=name) for point, name in zip(envelope.points, names, strict=False)]
     compared = [point.replace(compared_with=names, noise="others") for point in points]
     out.print(result_table(read(envelope.replace(points=tuple(compared)))))
-    header = text(out).splitlines()[0].split()
-    assert header == [
-        "point",
-        "IOPS",
-        "MiB/s",
-        "mean",
-        "p50",
-        "p99",
-        "p99.9",
-        "in",
-        "flight",
-        "limited",
-        "by",
-        "speedup",
-    ]
+    header = " ".join(text(out).splitlines()[0].split())
+    assert header == "point IOPS MiB/s mean p50 p99 p99.9 in flight limited by speedup"
 
 
 def test_an_empty_result_has_an_empty_table() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import tomllib
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -51,6 +52,19 @@ def request(scenario: Scenario, directory: Path) -> Request:
     return Request(
         scenario, scenario.full, "full", {"volume": targets.parse(str(directory))}, probe=False, repeats_max=0
     )
+
+
+def requested(scenario: Scenario, named: Sequence[str], **said: Any) -> Request:
+    """What a command line asks for, where it says no more than this."""
+    silent: dict[str, Any] = {
+        "quick": False,
+        "full": False,
+        "scale": None,
+        "points": [],
+        "overwrite": False,
+        "keep_data": False,
+    }
+    return command.requested(scenario, named, **(silent | said))
 
 
 def carried_out(asked: Request, keep: Keep = lambda _: None, earlier: Result | None = None) -> Result:
@@ -246,16 +260,7 @@ def test_the_command_resumes_only_the_same_scenario(tmp_path: Path) -> None:
 
 def test_points_are_chosen_by_family_and_axis(tmp_path: Path) -> None:
     scenario = tiny(tmp_path)
-    asked = command.requested(
-        scenario,
-        [str(tmp_path)],
-        quick=False,
-        full=False,
-        scale=None,
-        points=["mi*", "read_percent=0"],
-        overwrite=False,
-        keep_data=False,
-    )
+    asked = requested(scenario, [str(tmp_path)], points=["mi*", "read_percent=0"])
     chosen = [case.name for case in cases_of(scenario) if asked.is_wanted(case)]
     assert chosen == ["mix 0:100 4 KiB", "mix 0:100 8 KiB"]
 
@@ -343,17 +348,7 @@ def test_the_short_form_of_a_bundled_scenario_is_expected_within_two_minutes(nam
 
 def test_the_full_speed_of_an_embedded_target_is_requested() -> None:
     def asked(*named: str, full_speed: bool) -> dict[str, str]:
-        found = command.requested(
-            load("anf-large-scale-out"),
-            named,
-            quick=True,
-            full=False,
-            scale=None,
-            points=[],
-            full_speed=full_speed,
-            overwrite=False,
-            keep_data=False,
-        )
+        found = requested(load("anf-large-scale-out"), named, quick=True, full_speed=full_speed)
         return {name: targets.facts_of(target).address for name, target in found.targets.items()}
 
     slowed, whole = asked(full_speed=False)["volume"], asked(full_speed=True)["volume"]

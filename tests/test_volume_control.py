@@ -328,13 +328,8 @@ def metrics_of(*options: str) -> Iterator[tuple[Server, str]]:
 
 
 def test_exports_have_separate_files_and_limits(tmp_path: Path) -> None:
-    exports = (
-        "--export",
-        "/a:profile=anf-premium,quota=2TiB",
-        "--export",
-        f"/a/b:profile=unlimited,root_squash=false,store={tmp_path}",
-    )
-    with serve(*exports) as server:
+    second = f"/a/b:profile=unlimited,root_squash=false,store={tmp_path}"
+    with serve("--export", "/a:profile=anf-premium,quota=2TiB", "--export", second) as server:
         a, b = (Server(server.pid, server.port, server.port, path) for path in ("/a", "/a/b"))
         for export in (a, b):
             wrote = completed(load(export, "--rw=write", "--size=1m"))
