@@ -89,11 +89,11 @@ impl Compound<'_, '_> {
     fn run(mut self, mut reader: Reader<'_>, tag: &[u8]) {
         while self.done < self.count {
             let (before, mark, at) = (reader.clone(), self.turn.batch.gap(0), self.turn.batch.length());
-            match self.operation(&mut reader) {
+            let number = reader.u32().unwrap_or(u32::MAX);
+            match self.operation(number, &mut reader) {
                 Next::Done(status) => {
                     self.done += 1;
-                    // It has been read before.
-                    self.turn.count_operation(before.clone().u32().unwrap_or(u32::MAX));
+                    self.turn.count_operation(number);
                     let status = self.limited(status, mark, at);
                     if status != nfsstat4::NFS4_OK {
                         return self.finish(status);
@@ -112,11 +112,11 @@ impl Compound<'_, '_> {
         self.finish(nfsstat4::NFS4_OK);
     }
 
-    /// Decodes the next operation, carries it out and appends its result.
-    fn operation(&mut self, reader: &mut Reader<'_>) -> Next {
+    /// Decodes the operation with this number, carries it out and appends its result.
+    fn operation(&mut self, number: u32, reader: &mut Reader<'_>) -> Next {
         #[allow(clippy::enum_glob_use)] // there are as many lines as operations
         use nfs_opnum4::*;
-        let Some(operation) = reader.u32().ok().and_then(nfs_opnum4::from_u32).filter(|op| *op != OP_ILLEGAL) else {
+        let Some(operation) = nfs_opnum4::from_u32(number).filter(|op| *op != OP_ILLEGAL) else {
             return self.put::<()>(OP_ILLEGAL, &Err(nfsstat4::NFS4ERR_OP_ILLEGAL));
         };
         if let Err(status) = self.check_position(operation).and_then(|()| self.check_use(operation)) {

@@ -25,6 +25,7 @@ use iocurve_wire::xdr::{Decode, Reader};
 use super::MESSAGE_BYTES_MAX;
 use super::compound::{Compound, Next};
 use crate::nfs4_state::{Address, ClientOwner, Exchanged, NfsSession, Origin, Request, SessionRequest, Started};
+use crate::programs::turn::Turn;
 
 /// Most slots of a session. Clients ask for 64 (Linux by default) or more; ANF gives 180.
 const SLOTS_MAX: u32 = 256;
@@ -42,8 +43,8 @@ const MESSAGE_BYTES_MIN: u32 = 256;
 pub(super) fn sequence(compound: &mut Compound<'_, '_>, reader: &mut Reader<'_>) -> Next {
     let decoded = SEQUENCE4args::decode(reader).map_err(|_| nfsstat4::NFS4ERR_BADXDR);
     let started = decoded.and_then(|arguments| Ok((arguments, start(compound, &arguments)?)));
-    let (arguments, session, started) = match started {
-        Ok((arguments, (session, started))) => (arguments, session, started),
+    let (arguments, highest_slot, started) = match started {
+        Ok((arguments, (highest_slot, started))) => (arguments, highest_slot, started),
         Err(status) => return compound.put::<()>(nfs_opnum4::OP_SEQUENCE, &Err(status)),
     };
     if let Started::Replay(reply) = started {
@@ -53,8 +54,8 @@ pub(super) fn sequence(compound: &mut Compound<'_, '_>, reader: &mut Reader<'_>)
         sr_sessionid: arguments.sa_sessionid,
         sr_sequenceid: arguments.sa_sequenceid,
         sr_slotid: arguments.sa_slotid,
-        sr_highest_slotid: session.highest_slot(),
-        sr_target_highest_slotid: session.highest_slot(),
+        sr_highest_slotid: highest_slot,
+        sr_target_highest_slotid: highest_slot,
         sr_status_flags: 0,
     };
     compound.put(nfs_opnum4::OP_SEQUENCE, &Ok(result));
@@ -64,9 +65,10 @@ pub(super) fn sequence(compound: &mut Compound<'_, '_>, reader: &mut Reader<'_>)
     }
 }
 
-/// Begins the call in its slot.
-fn start(compound: &mut Compound<'_, '_>, arguments: &SEQUENCE4args) -> Result<(Arc<NfsSession>, Started), nfsstat4> {
-    let session = find(compound, &arguments.sa_sessionid).ok_or(nfsstat4::NFS4ERR_BADSESSION)?;
+/// Begins the call in its slot; returns the highest slot of the session, too.
+fn start(compound: &mut Compound<'_, '_>, arguments: &SEQUENCE4args) -> Result<(u32, Started), nfsstat4> {
+    let now = compound.turn.now;
+    let session = find(compound.turn, &arguments.sa_sessionid).ok_or(nfsstat4::NFS4ERR_BADSESSION)?;
     let fore = &session.fore;
     match () {
         () if compound.received.call_bytes > fore.ca_maxrequestsize as usize => {
@@ -83,18 +85,17 @@ fn start(compound: &mut Compound<'_, '_>, arguments: &SEQUENCE4args) -> Result<(
         bytes: compound.received.call_bytes as u32,
         operations: compound.count,
     };
-    let started = session.start(arguments, request, compound.turn.now)?;
-    Ok((session, started))
+    Ok((session.highest_slot(), session.start(arguments, request, now)?))
 }
 
 /// Finds a session: nearly always it is the one that the connection used last.
 #[inline]
-fn find(compound: &mut Compound<'_, '_>, id: &sessionid4) -> Option<Arc<NfsSession>> {
-    let last = &mut *compound.turn.nfs_session;
+fn find<'s>(turn: &'s mut Turn<'_>, id: &sessionid4) -> Option<&'s Arc<NfsSession>> {
+    let last = &mut *turn.nfs_session;
     if last.as_ref().is_none_or(|session| session.id != *id || session.has_ended()) {
-        *last = compound.turn.served.nfs4.session(id);
+        *last = turn.served.nfs4.session(id);
     }
-    last.clone()
+    last.as_ref()
 }
 
 /// Answers a call that was executed before and whose reply was not kept: the operation after SEQUENCE says so.
@@ -230,7 +231,7 @@ pub(super) fn bind_conn_to_session(
     compound: &mut Compound<'_, '_>,
     arguments: BIND_CONN_TO_SESSION4args,
 ) -> Result<BIND_CONN_TO_SESSION4resok, nfsstat4> {
-    find(compound, &arguments.bctsa_sessid).ok_or(nfsstat4::NFS4ERR_BADSESSION)?;
+    find(compound.turn, &arguments.bctsa_sessid).ok_or(nfsstat4::NFS4ERR_BADSESSION)?;
     let bctsr_dir = match arguments.bctsa_dir {
         CDFC4_FORE | CDFC4_FORE_OR_BOTH => CDFS4_FORE,
         CDFC4_BACK_OR_BOTH => CDFS4_BOTH,
