@@ -7,7 +7,7 @@ REPORT := iocurve-report
 FUZZ_SECONDS := 600
 SOAK_SECONDS := 3600
 WORKERS := 5
-CLIPPY := cargo clippy --workspace --all-targets --features iocurve-volume/fuzzing --locked
+CLIPPY := cargo clippy --workspace --all-targets --locked
 # Without the bindings: as an extension module they link to no Python, so a test binary of theirs would not either.
 # The Python tests cover them.
 CARGO_TEST := cargo test --workspace --exclude iocurve-py --locked --quiet
@@ -54,12 +54,12 @@ test: compile formatted ## build, check formatting, lints and types, run every t
 	@$(MAKE) --no-print-directory test-python
 
 # The last crates of the bindings use one core each, so cargo compiles the tests of the crates at the same time. Neither
-# prints unless it fails. A Python test counts the instructions of serve_calls; it shares its crates with the bindings,
-# and is compiled while the packages of developers are copied.
+# prints unless it fails. A Python test counts the instructions of serve_calls, which is compiled while the packages of
+# developers are copied; both packages are named, so that it has the features of the bindings and shares their crates.
 .PHONY: compile
 compile: | cargo $(VENV)/.created
 	@$(CARGO_TEST) --no-run & tests=$$!; $(MAKE) --no-print-directory build; built=$$?; \
-	cargo build --release --locked --quiet --package iocurve-volume --features fuzzing --bin serve_calls & served=$$!; \
+	cargo build --release --locked --quiet --package iocurve-py --package iocurve-volume --bin serve_calls & served=$$!; \
 	test $$built = 0 && $(MAKE) --no-print-directory develop; built=$$?; \
 	wait $$tests && wait $$served && exit $$built
 

@@ -24,7 +24,8 @@ from bench.machine import environment, save
 CHECKOUT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
 LOOP = ("--package=iocurve-engine", "--example=null_loop")
-VOLUME = ("--package=iocurve-volume", "--features=fuzzing", "--bin=serve_calls")
+VOLUME = ("--package=iocurve-py", "--package=iocurve-volume", "--bin=serve_calls")
+"""With the features of dependencies that the bindings have, so that their crates are not compiled a second time."""
 KINDS = ("read", "write", "getattr", "create", "list", "list-plus", "read4", "create4")
 VOLUME_ROWS = {f"volume-{kind}": kind for kind in KINDS}
 """Calls of NFSv3 that the volume serves from memory, 32 at a time: READ and WRITE of 4 KiB, CREATE and

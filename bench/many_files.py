@@ -31,7 +31,7 @@ OPERATIONS = ("lookup", "getattr", "list", "create", "write", "rename", "remove"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    build = ("cargo", "build", "--release", "--quiet", "--package=iocurve-volume", "--features=fuzzing")
+    build = ("cargo", "build", "--release", "--quiet", "--package=iocurve-volume")
     subprocess.run([*build, f"--example={EXAMPLE}"], cwd=CHECKOUT, check=True)
     rows = []
     print("".join(f"{name:>10}" for name in ("", "files", *OPERATIONS, "B/file", "B/empty")))

@@ -2,7 +2,7 @@
 //! among them. `python -m bench.many_files` runs it for several numbers of files.
 //!
 //! ```text
-//! cargo build --release -p iocurve-volume --features fuzzing --example many_files
+//! cargo build --release -p iocurve-volume --example many_files
 //! target/release/examples/many_files FILES FILE_BYTES FILES_PER_DIRECTORY CALLS [--directory PATH] [OPERATION…]
 //! ```
 //!

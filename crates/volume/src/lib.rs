@@ -57,7 +57,6 @@ mod volume;
 
 pub use qos::{Bucket, Burst, Cap, Distribution, Kind, Latency, Level, Limits, Parallelism, Quantity, Scope};
 pub use served::rules::{ClientRule, ExportRules, Network, Squash};
-#[cfg(feature = "fuzzing")]
 pub use server::fuzzing;
 pub use stats::{CallStats, ClientStats, ConnectionStats, ExportStats, IoStats, Nfs4Stats, Stats};
 pub use store::faulty::{FaultKind, FaultRate, FaultRecord, FaultStats, Faults};

@@ -2,7 +2,7 @@
 //! (`python -m bench.instructions volume-read`):
 //!
 //! ```text
-//! cargo build --release -p iocurve-volume --features fuzzing --bin serve_calls
+//! cargo build --release -p iocurve-volume --bin serve_calls
 //! valgrind --tool=callgrind target/release/serve_calls read 20000
 //! ```
 //!

@@ -77,7 +77,6 @@ impl Clients {
         self.by_id.get(&id).is_none_or(|known| known.shared.is_expired(now))
     }
 
-    #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn len(&self) -> usize {
         self.by_id.len()
     }

@@ -68,7 +68,6 @@ impl StateKey {
     }
 }
 
-#[cfg(any(test, feature = "fuzzing"))]
 impl FileState {
     pub(super) fn states(&self) -> usize {
         self.states

@@ -257,7 +257,6 @@ impl Ledger {
     }
 
     /// Each party has the sum of its parts, all have these amounts, and they are within the limits.
-    #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn check(&self, amounts: Amounts) {
         assert_eq!(self.all.taken, amounts);
         self.all.check();
@@ -360,7 +359,6 @@ impl PartyAccount {
     }
 
     /// Each party has the sum of its parts.
-    #[cfg(any(test, feature = "fuzzing"))]
     fn check(&self) {
         let add = |sum: Amounts, part: &Self| std::array::from_fn(|kind| sum[kind] + part.taken[kind]);
         assert!(self.parts.is_empty() || self.parts.values().fold(Amounts::default(), add) == self.taken);

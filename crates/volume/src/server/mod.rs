@@ -7,7 +7,6 @@ mod connection;
 pub(crate) mod cores;
 pub(crate) mod crew;
 mod encrypted;
-#[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 pub(crate) mod incoming;
 mod outgoing;
