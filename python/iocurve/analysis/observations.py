@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, groupby
 from statistics import fmean, pvariance
 
+from iocurve.analysis.bursts import SLOW
 from iocurve.analysis.level_changes import LevelStep, level_change, levels
 from iocurve.analysis.measured_load import IN_FLIGHT, MeasuredLoad
 from iocurve.engine.plan import FixedBlocks
@@ -20,6 +21,7 @@ from iocurve.model.fit import DISTANCE_MAX, ERROR_MIN, LoadRate
 from iocurve.result.document import Point, TargetFacts
 from iocurve.result.stalls import STARVED, STEAL_SHARE, waited_for_others
 from iocurve.result.stats import judged_mean, sample_mean
+from iocurve.result.summary import Latency
 
 ERROR_MAX = 0.15
 """A rate that is known less well is compared with none."""
@@ -112,7 +114,7 @@ def _observation(load: MeasuredLoad, window_s: float) -> ObservedPoint | None:
         error=error,
         operations=summary.operations,
         latency_ns=summary.service.mean_ns if iops == load.iops() else summary.depth_requested / iops * SECOND_NS,
-        latency_variation=(summary.service.stddev_ns / summary.service.mean_ns) ** 2,
+        latency_variation=_variation(summary.service),
         dispersion=_dispersion(load, rates[-len(rates) if step is None else step.index + 1 :]),
         is_held_up=_is_held_up(load),
         clients=max(1, len(load.point.clients)),
@@ -121,6 +123,8 @@ def _observation(load: MeasuredLoad, window_s: float) -> ObservedPoint | None:
     )
 
 
+SLOW_PERCENT = 96
+"""Slow latencies are those of a target from this percentile on."""
 SILENT_MIN, WINDOW_OPERATIONS, WINDOWS_ALIKE = 0.5, 20, 0.03
 """A series of windows has at least this share of intervals without an operation, at least this many operations in a
 window, and windows whose operations differ by no more than this share, or by two."""
@@ -143,6 +147,15 @@ def _window_s(loads: Iterable[MeasuredLoad]) -> float:
     found = [(load.summary, count) for load in loads if (count := _in_window(load))]
     windows = math.fsum(summary.operations / count for summary, count in found)
     return math.fsum(summary.window_ns for summary, _ in found) / SECOND_NS / windows if windows else 0.0
+
+
+def _variation(latency: Latency) -> float:
+    """Squared coefficient of variation; of the usual latencies alone, where few are slow: a pause held them up."""
+    low, middle, high, slow = (latency.percentile(percent) for percent in (16, 50, 84, SLOW_PERCENT))
+    if not latency.mean_ns or not middle:
+        return 0.0
+    variation = (latency.stddev_ns / latency.mean_ns) ** 2
+    return variation if slow >= SLOW * middle else min(variation, ((high - low) / 2 / middle) ** 2)
 
 
 def _dispersion(load: MeasuredLoad, rates: Sequence[float]) -> float | None:
