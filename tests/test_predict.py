@@ -18,7 +18,7 @@ from iocurve.cli import main
 from iocurve.engine import plan
 from iocurve.foundation.errors import DialectError
 from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
-from iocurve.model.fit import ClosedPoint, Fit, explaining, fitted
+from iocurve.model.fit import Fit, LoadRate, fitted
 from iocurve.model.forward import ModelledTarget, Prediction, forward
 from iocurve.result import host
 from iocurve.result.caps import Burst, caps
@@ -150,15 +150,17 @@ def test_drawn_jobs_reach_what_is_predicted() -> None:
 GRID = [(share, kib, depth) for share in (100, 50, 0) for kib in (4, 64) for depth in (1, 32)]
 
 
-def measured_grid(limits: Limits, grid: Sequence[tuple[int, int, int]] = GRID) -> list[Point]:
+def measured_grid(limits: Limits, grid: Sequence[tuple[int, int, int]] = GRID, ramp_ns: int = SECOND_NS) -> list[Point]:
     """Points of mixes, block sizes and depths on a server in simulated time."""
     points = []
     for reads, kib, depth in grid:
         operations = [READ.replace(share=reads), WRITE.replace(share=100 - reads)]
         kept = tuple(one.replace(blocks=plan.FixedBlocks(bytes=kib * KIB)) for one in operations if one.share)
-        group = load(depth=depth, operations=kept, end=TEN_SECONDS, ramp_ns=SECOND_NS)
+        group = load(depth=depth, operations=kept, end=TEN_SECONDS, ramp_ns=ramp_ns)
         with simulated(drawn_jobs.case_of(limits), 1, beside_hogs=False) as server:
-            points.append(server.run(plan.Plan(name="point", interval_ns=SECOND_NS, groups=(group,))))
+            points.append(
+                server.run(plan.Plan(name=f"{reads} {kib} {depth}", interval_ns=SECOND_NS // 10, groups=(group,)))
+            )
     return points
 
 
@@ -166,7 +168,7 @@ def measured_grid(limits: Limits, grid: Sequence[tuple[int, int, int]] = GRID) -
 @cases("advice/fitted")
 def test_the_limits_of_a_target_are_fitted_to_its_points(values: dict[str, int]) -> None:
     limits = service(None, 2, **values).limits
-    found = fitted(measured_grid(limits))
+    found = twin.fit_of(measured_grid(limits))
     assert found is not None
     assert {cap.name: cap.value for cap in found.limits.caps} == {
         name: pytest.approx(value, rel=0.02) for name, value in values.items()
@@ -174,19 +176,61 @@ def test_the_limits_of_a_target_are_fitted_to_its_points(values: dict[str, int])
     assert found.limits.latency.base_ns == pytest.approx(2 * MILLISECOND_NS, rel=0.05)
 
 
-def measured_load(iops: float, kib: int, interval: tuple[float, float] = (0.98, 1.02), reads: float = 1) -> ClosedPoint:
-    rates = {("iops", "any"): iops, ("iops", "read"): iops * reads, ("iops", "write"): iops * (1 - reads)}
-    rates |= {("bytes_per_s", kind): value * kib * KIB for (_, kind), value in rates.items()}
-    waits_s = 16 / iops
-    return ClosedPoint(rates, 16, kib * KIB, reads, waits_s, interval)
+def measured_load(iops: float, kib: int, reads: float = 1, error: float = 0.003, **more: int) -> LoadRate:
+    return LoadRate(
+        block_bytes=kib * KIB,
+        mix=reads,
+        read_share=reads,
+        order="",
+        depth=more.get("depth", 16),
+        connections=more.get("connections", 1),
+        iops=iops,
+        error=error,
+        operations=100_000,
+        name=f"{kib} KiB {reads:.0%}",
+    )
+
+
+AT_THE_LIMIT = [
+    *(measured_load(1000, 64, reads) for reads in (1, 0.5, 0)),
+    *(measured_load(8000, 4, reads) for reads in (1, 0.5, 0)),
+]
 
 
 def test_a_noisy_point_excludes_no_limit() -> None:
-    at_the_limit = [measured_load(1000, 64), measured_load(1010, 64, reads=0.5), measured_load(8000, 4)]
-    assert [cap.name for cap in explaining([*at_the_limit, measured_load(1120, 64, (0.0, 2.0), reads=0)])] == [
-        "throughput_bytes_per_s"
+    found = fitted([*AT_THE_LIMIT, measured_load(1120, 64, 0, error=0.2)])
+    assert [cap.name for cap in found.limits.caps] == ["throughput_bytes_per_s"]
+    assert set(found.shown[0].points) == {"64 KiB 100%", "64 KiB 50%", "64 KiB 0%"}
+    assert "throughput_bytes_per_s" not in [
+        cap.name for cap in fitted([*AT_THE_LIMIT, measured_load(1120, 64, 0)]).limits.caps
     ]
-    assert explaining([*at_the_limit, measured_load(1120, 64, (0.98, 1.02), reads=0)]) == ()
+
+
+def test_a_limit_of_each_connection_shows_where_their_number_differs() -> None:
+    few = [measured_load(500, kib, reads) for reads in (1, 0.5, 0) for kib in (4, 8)]
+    few.append(measured_load(400, 4, depth=1))
+    more = [measured_load(1000, kib, reads, connections=2) for reads in (1, 0) for kib in (4, 8)]
+    assert [cap.name for cap in fitted([*few, *more]).limits.caps] == ["connection.iops"]
+    assert [cap.name for cap in fitted(few).limits.caps] == ["iops"]
+    assert any("each connection" in text for text in fitted(few).open)
+
+
+@pytest.mark.slow
+def test_a_burst_and_its_credits_are_fitted_to_a_load_from_its_start(tmp_path: Path) -> None:
+    limits = service(Burst(value=2500, credits=3000), 2, iops=800).limits
+    grid = [(50, 4, 32), (0, 8, 32), (100, 4, 1), (100, 16, 32)]
+    ramped = twin.fit_of(measured_grid(limits, grid))
+    assert ramped is not None
+    assert ramped.limits.burst is None
+    found = twin.fit_of(measured_grid(limits, grid, ramp_ns=0))
+    assert found is not None
+    assert found.limits.burst is not None
+    assert found.limits.burst.value == pytest.approx(2500, rel=0.02)
+    assert found.limits.burst.credits == pytest.approx(3000, rel=0.05)
+    path = tmp_path / "twin.toml"
+    path.write_text(twin.profile_text("twin", found), encoding="utf-8")
+    served = profile_limits.resolve(str(path), 1 << 40)
+    assert (served.burst, served.value("iops")) == (found.limits.burst, found.limits.value("iops"))
 
 
 def grid_result(limits: Limits, directory: Path, grid: Sequence[tuple[int, int, int]] = GRID) -> Path:
@@ -218,7 +262,9 @@ def test_a_result_predicts_other_loads_and_becomes_a_profile(tmp_path: Path) -> 
     assert "volume's throughput: 40 MiB/s (measured, not promised)" in ran.stdout
     other = grid_result(limits, tmp_path / "other", [(70, 16, 12), (30, 8, 3), (20, 32, 40)])
     twin = tmp_path / "twin.toml"
-    assert "rates within 5 %: 3 of 3 points" in iocurve("twin", str(known), f"--out={twin}", f"--check={other}").stdout
+    assert (
+        "rates within 5 %: 3 of 3 points" in iocurve("twin", str(known), f"--out={twin}", f"--against={other}").stdout
+    )
     found = profile_limits.resolve(str(twin), 1 << 40)
     assert (found.value("iops"), found.value("throughput_bytes_per_s")) == (near(3000), 40 * MIB)
     refused = iocurve("twin", str(known), f"--out={twin}")

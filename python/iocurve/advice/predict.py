@@ -15,7 +15,7 @@ from iocurve.engine.plan import (
     UringEngine,
     Worker,
 )
-from iocurve.foundation.errors import Diagnostic, DialectError, ResultError
+from iocurve.foundation.errors import Diagnostic, DialectError
 from iocurve.foundation.structs import Struct
 from iocurve.foundation.units import (
     MIB,
@@ -27,10 +27,10 @@ from iocurve.foundation.units import (
     format_number,
 )
 from iocurve.job.explain import layout_bytes, unpredictable
-from iocurve.model.fit import Fit, fitted
+from iocurve.model.fit import Fit
 from iocurve.model.forward import ModelledTarget, Prediction, forward
 from iocurve.model.links import LinkLimit
-from iocurve.result.document import Point, Result
+from iocurve.result.document import Result
 from iocurve.volume import profile as profiles
 from iocurve.volume.limits import AddedLatency
 from iocurve.volume.profile import UNLIMITED
@@ -78,6 +78,9 @@ def measured_service(
     path: Path, *, latency_ns: int | None = None, vm: str | None = None, nconnect: int = 1
 ) -> tuple[ModelledTarget, Fit]:
     """The target that a result measured, by the limits that explain its points. Raises ``ResultError``."""
+    # Predictions for a service level need no fit.
+    from iocurve.advice.twin import fitted_to
+
     fit = fitted_to(path, Result.read(path).points)
     limits = fit.limits if latency_ns is None else fit.limits.replace(latency=AddedLatency(base_ns=latency_ns))
     networks = _networks(vm)
@@ -86,20 +89,6 @@ def measured_service(
 
 def _networks(vm: str | None) -> tuple[LinkLimit, ...]:
     return tuple(network_links(vm, 1)) if vm else ()
-
-
-def fitted_to(path: Path, points: Sequence[Point]) -> Fit:
-    """The limits that explain the points of a result. Raises ``ResultError`` without points to fit."""
-    fit = fitted(points)
-    if fit is None:
-        raise ResultError(f"{path} has no reads or writes in a closed loop: nothing can be predicted from it")
-    return fit
-
-
-def fit_text(fit: Fit) -> Iterator[str]:
-    """The points that a prediction rests on, and the questions that they leave open."""
-    yield f"From {counted(fit.points, 'point')}, of which the fastest has {format_number(fit.iops_max, 4)} IOPS."
-    yield from (f"Open: {text}." for text in fit.open)
 
 
 def predicted(command: ParsedCommand, service: ModelledTarget) -> list[PredictedRun]:

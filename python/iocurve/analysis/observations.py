@@ -116,7 +116,7 @@ def _observation(load: MeasuredLoad, window_s: float) -> ObservedPoint | None:
         latency_ns=summary.service.mean_ns if iops == load.iops() else summary.depth_requested / iops * SECOND_NS,
         latency_variation=_variation(summary.service),
         dispersion=_dispersion(load, rates[-len(rates) if step is None else step.index + 1 :]),
-        is_held_up=_is_held_up(load),
+        is_held_up=is_held_up(load),
         clients=max(1, len(load.point.clients)),
         is_in_windows=in_window > 0,
         has_changed=step is not None or isinstance(level_change(rates), LevelStep),
@@ -197,7 +197,7 @@ def relative_error(turns: Sequence[float], rates: Sequence[float], chosen_by: in
     return error if error <= ERROR_MAX else None
 
 
-def _is_held_up(load: MeasuredLoad) -> bool:
+def is_held_up(load: MeasuredLoad) -> bool:
     """True if the load had too little of this machine. Shorter delays show in the intervals, and so in the error."""
     machine = load.point.machine
     if machine is None:

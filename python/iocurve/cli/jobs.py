@@ -11,16 +11,30 @@ import msgspec
 from cyclopts import App, Parameter
 
 from iocurve.cli import dialects
-from iocurve.cli.common import AtLeast1, Flag, JsonFlag, Many, SizeText, TimeText, Words, example, refuse, show_json
-from iocurve.cli.exits import EXIT_USAGE
+from iocurve.cli.common import (
+    AtLeast1,
+    Flag,
+    JsonFlag,
+    Many,
+    QuietFlag,
+    SizeText,
+    TargetText,
+    TimeNs,
+    TimeText,
+    Words,
+    example,
+    refuse,
+    show_json,
+)
+from iocurve.cli.exits import EXIT_USAGE, status
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.dialects.registry import REGISTRY, load
 from iocurve.foundation.errors import Diagnostic, DialectError, TargetError
 from iocurve.foundation.structs import Struct, field_texts
-from iocurve.foundation.units import parse_time_ns
+from iocurve.foundation.units import SECOND_NS, parse_time_ns
 from iocurve.measure import jobs
 from iocurve.result.document import STREAM_HASH, Point, Result
-from iocurve.result.document_file import SCHEMA_VERSION, Json
+from iocurve.result.document_file import RESULT_NAME, SCHEMA_VERSION, Json
 from iocurve.result.figures import Figures, KindFigures
 
 CONVERTED = "|".join(name for name, entry in REGISTRY.items() if entry.converts)
@@ -111,36 +125,67 @@ def predict(
         show_json([run.to_builtins() for run in runs])
     else:
         print(prediction.text_of(runs), end="")
-        print("".join(f"{line}\n" for line in prediction.fit_text(fit)) if fit else "", end="")
+        if fit:
+            from iocurve.advice.twin import fit_text
+
+            print("\n".join(fit_text(fit)))
     return 0
 
 
+TWIN = Path("iocurve-twin")
+
+
 def write_twin(
-    result: Path,
+    target: TargetText,
     /,
     *,
-    out: Path | None = None,
-    check: Path | None = None,
+    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
+    check: Flag = False,
+    against: Path | None = None,
     what_if: Annotated[tuple[str, ...], Many] = (),
+    patience: TimeNs = 600 * SECOND_NS,
+    report: Path = TWIN,
+    quiet: QuietFlag = False,
 ) -> int:
-    """Write a profile that behaves like a measured target, for iocurve volume serve and predict.
+    """Write a profile that behaves like a target, for iocurve volume serve and predict.
 
     Parameters
     ----------
-    result
-        A result.json or its directory, of points that differ in mix, block size and depth (iocurve envelope).
+    target
+        A directory, a file, a device, nfs://host/export or volume:PROFILE, which is measured on files that are removed
+        afterwards; or a result.json or its directory, of points that differ in mix, block size and depth.
     out
         Write the profile to this file. Default: stdout.
     check
+        Measure loads that are not fitted on the target and on its twin, and write the errors into the profile.
+    against
         Compare the predictions of the profile with the points of this other result.
     what_if
         Multiply a limit: 'throughput x2', 'read iops x0.5', 'latency x3'.
+    patience
+        Time for all points; shorter ones show less. What runs is said first.
+    report
+        Directory for result.json and report.html of the measurement; iocurve twin reads it again.
     """
-    from iocurve.advice import predict, twin
+    from iocurve.advice import twin
+    from iocurve.measure.scenario import command as scenarios
 
-    measured = Result.read(result)
-    fit = predict.fitted_to(result, measured.points)
-    lines = list(twin.checked(fit, Result.read(check))) if check else []
+    if out and out.exists():
+        raise TargetError(f"{out} exists; remove it, or choose another name")
+    named = Path(str(target))
+    asked = None
+    if named.name.endswith(".json") or (named / RESULT_NAME).exists():
+        refuse("a result is not measured again; name a target", check=check or None)
+        measured = Result.read(named)
+    else:
+        asked = twin.request(str(target), patience, check=check)
+        measured = scenarios.run(asked, report, quiet=quiet)
+        if measured.state != "finished":
+            return status(measured)
+    fit = twin.fitted_to(named, measured.points)
+    lines = list(twin.checked(fit, Result.read(against))) if against else []
+    if asked and check:
+        lines += twin.measured_on_both(measured, fit, asked, report / "served", quiet=quiet)
     lines += [f"with {text}" for text in what_if]
     _write(twin.profile_text(f"like {measured.target.address}", twin.changed(fit, what_if), lines), out)
     if out and lines:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations
-from statistics import median
 from typing import Literal, get_args
 
 import msgspec
@@ -17,148 +15,127 @@ import msgspec
 from iocurve.foundation.structs import Struct
 from iocurve.foundation.units import SECOND_NS
 from iocurve.result.caps import CAPS, Cap, Kind
-from iocurve.result.document import Point
 from iocurve.volume.limits import AddedLatency, Limits
 
-SAME = 0.03
-"""Rates that differ by less are equal."""
 OTHER = 1.5
-"""Depths and block sizes differ by this factor."""
-OTHER_MIX = 0.15
+"""Block sizes differ by this factor."""
 MIXES_DIFFER = 0.2
 """Shares of reads that differ by less are the same mix."""
-CAPS_MAX = 4
-"""Most limits of a fit."""
+
+
 WAITS = 1.25
 """Operations wait where their latency is this multiple of the least one."""
+SCOPES = {"connections": "connection", "clients": "client"}
+"""Scopes of limits other than the volume, by what of a load tells them apart."""
+
+
+class ShownLimit(Struct):
+    """A limit, and the points that show it."""
+
+    cap: Cap
+    half_width: float
+    """Of its 95 % interval, relative."""
+    points: tuple[str, ...]
 
 
 class Fit(Struct):
     """The limits that explain a result."""
 
     limits: Limits
+    shown: tuple[ShownLimit, ...] = ()
     points: int
     """Points that were used."""
     iops_max: float
     """The highest rate of a point: above it nothing was measured."""
     open: tuple[str, ...] = ()
     """Questions that the points leave open."""
+    idle: tuple[str, ...] = ()
+    """Points that reach no limit: their latency is that of an idle target."""
 
 
-class ClosedPoint(msgspec.Struct, frozen=True):
-    """A point in a closed loop."""
-
-    rates: dict[tuple[str, str], float]
-    """By quantity and kind of operation, as caps count them."""
-    in_flight: float
-    block_bytes: float
-    reads: float
-    """Share of the operations."""
-    latency_s: float
-    interval: tuple[float, float]
-    """Bounds of its rates, as parts of them."""
-
-    def is_at(self, quantity: str, kind: str, value: float) -> bool:
-        """True if the rate is a value, or its interval has it."""
-        low, high = (self.rates[quantity, kind] * bound for bound in self.interval)
-        return low <= value * (1 + SAME) and high >= value * (1 - SAME)
-
-
-def fitted(points: Iterable[Point]) -> Fit | None:
-    """The limits that explain reads and writes in closed loops; None without such points."""
-    rows = [row for point in points if (row := _row(point))]
-    if not rows:
-        return None
-    found = explaining(rows)
-    idle = [row.latency_s for row in rows if not any(_reaches(row, cap) for cap in found)]
-    latency = AddedLatency(base_ns=round(min(idle, default=0.0) * SECOND_NS))
-    iops_max = max(row.rates["iops", "any"] for row in rows)
-    return Fit(
-        limits=Limits(caps=found, latency=latency),
-        points=len(rows),
-        iops_max=iops_max,
-        open=tuple(_left_open(rows, found, idle)),
-    )
-
-
-def _row(point: Point) -> ClosedPoint | None:
-    """None for a point with a rate, with other operations, or without any."""
-    summary = point.summary()
-    kinds = {kind: totals for kind, totals in summary.kinds.items() if totals.operations}
-    if summary.paced or not kinds or set(kinds) - {"read", "write"}:
-        return None
-    rates = {("iops", "any"): summary.iops, ("bytes_per_s", "any"): summary.bytes_per_s}
-    for kind in ("read", "write"):
-        rates["iops", kind] = kinds[kind].iops if kind in kinds else 0.0
-        rates["bytes_per_s", kind] = kinds[kind].bytes_per_s if kind in kinds else 0.0
-    rate = point.rate_interval()
-    return ClosedPoint(
-        rates=rates,
-        in_flight=summary.depth_requested,
-        block_bytes=summary.bytes_per_s / summary.iops,
-        reads=rates["iops", "read"] / summary.iops,
-        latency_s=summary.service.mean_ns / SECOND_NS,
-        interval=(
-            1.0 if rate.low is None else rate.low / rate.value,
-            1.0 if rate.high is None else rate.high / rate.value,
+def fitted(rows: Sequence[LoadRate]) -> Fit:
+    """The limits of the profile that explains points best, of the parts that a service level can have."""
+    best = max(
+        (
+            one
+            for scatter, softness in SCATTERS
+            for one in _profiles(_scattered(rows, scatter), softness, _told_apart(rows), CAPS_MAX)
         ),
+        key=lambda one: one.score,
+    )
+    of_latency = [at for at in best.used if at.part.quantity == "in_flight"]
+    shown = []
+    for cap in CAPS:
+        for at in best.used:
+            if (at.part.quantity, at.part.kind, at.part.scope) == (cap.quantity, cap.kind, cap.scope):
+                names = tuple(row.name for row in at.members)
+                shown.append(
+                    ShownLimit(cap=cap.replace(value=round(at.value)), half_width=NORMAL_95 * at.error, points=names)
+                )
+    caps = tuple(one.cap for one in shown)
+    base_ns = min((round(SECOND_NS / at.value) for at in of_latency), default=0)
+    return Fit(
+        limits=Limits(caps=caps, latency=AddedLatency(base_ns=base_ns)),
+        shown=tuple(shown),
+        points=len(rows),
+        iops_max=max(row.iops for row in rows),
+        open=tuple(_left_open(rows, caps, has_idle=bool(of_latency))),
+        idle=tuple(dict.fromkeys(row.name for at in of_latency for row in at.members)),
     )
 
 
-def explaining(rows: Sequence[ClosedPoint]) -> tuple[Cap, ...]:
-    """The fewest limits that leave the fewest waiting points without one; of equals those with the most points."""
-    least = min(row.latency_s for row in rows)
-    waiting = [row for row in rows if row.latency_s > least * WAITS]
-    candidates = [found for cap in CAPS if cap.scope == "volume" and (found := _candidate(rows, cap))]
-    has_mixes = len({round(row.reads, 1) for row in rows}) > 1
-    sets = [few for count in range(CAPS_MAX + 1) for few in combinations(candidates, count)]
-
-    def cost(caps: tuple[Cap, ...]) -> tuple[int, int, int, int]:
-        unexplained = sum(not any(_reaches(row, cap) for cap in caps) for row in waiting)
-        shown = sum(_reaches(row, cap) for row in waiting for cap in caps)
-        return unexplained, len(caps), -shown, sum((cap.kind == "any") != has_mixes for cap in caps)
-
-    return min(sets, key=cost)
+def _told_apart(rows: Sequence[LoadRate]) -> list[TargetPart]:
+    """The caps of volumes that the mixes, connections and clients of points tell apart."""
+    kinds = [kind for kind in get_args(Kind) if all(row.share(kind) == 1 for row in rows)]
+    scopes = {"volume"} | {scope for name, scope in SCOPES.items() if _differ(rows, name)}
+    parts = [
+        TargetPart(cap.quantity, cap.kind, cap.scope)
+        for cap in CAPS
+        if cap.quantity != "requests" and cap.scope in scopes and (_has_mixes(rows) or cap.kind == kinds[-1])
+    ]
+    return [part for part in parts if _shows(rows, part)]
 
 
-def _candidate(rows: Sequence[ClosedPoint], cap: Cap) -> Cap | None:
-    """A cap at the most that a point reaches, if loads that differ reach it; a joint one if different mixes do."""
-    key = cap.quantity, cap.kind
-    for value in sorted((row.rates[key] for row in rows if row.rates[key]), reverse=True):
-        if any(row.rates[key] * row.interval[0] > value * (1 + SAME) for row in rows):
-            return None
-        near = [row.rates[key] for row in rows if abs(row.rates[key] / value - 1) <= SAME]
-        pairs = combinations([row for row in rows if row.rates[key] in near], 2)
-        if any(_mixes_differ(*pair) or (cap.kind != "any" and _loads_differ(*pair)) for pair in pairs):
-            return cap.replace(value=round(median(near)))
-    return None
+def _shows(rows: Sequence[LoadRate], part: TargetPart) -> bool:
+    """True of a cap at which operations wait, and which different mixes reach if it counts both kinds."""
+    at = ceiling(rows, part)
+    if at is None:
+        return False
+    least = min(row.depth / row.iops for row in rows)
+    is_told = part.kind != "any" or not _has_mixes(rows) or _has_mixes(at.members)
+    return is_told and any(row.depth / row.iops > WAITS * least for row in at.members)
 
 
-def _loads_differ(one: ClosedPoint, other: ClosedPoint) -> bool:
-    ratios = one.in_flight / other.in_flight, one.block_bytes / other.block_bytes
-    return any(max(ratio, 1 / ratio) > OTHER for ratio in ratios)
+def _differ(rows: Sequence[LoadRate], name: str) -> bool:
+    return len({getattr(row, name) for row in rows if row.connections}) > 1
 
 
-def _mixes_differ(one: ClosedPoint, other: ClosedPoint) -> bool:
-    return abs(one.reads - other.reads) >= OTHER_MIX
+def _has_mixes(rows: Sequence[LoadRate]) -> bool:
+    mixes = [row.mix for row in rows]
+    return max(mixes, default=0.0) - min(mixes, default=0.0) >= MIXES_DIFFER
 
 
-def _reaches(row: ClosedPoint, cap: Cap) -> bool:
-    return row.is_at(cap.quantity, cap.kind, cap.value)
+def _scattered(rows: Sequence[LoadRate], scatter: float) -> list[LoadRate]:
+    """The points with a scatter between them that their own series do not show."""
+    return [msgspec.structs.replace(row, error=math.hypot(row.error, scatter)) for row in rows]
 
 
-def _left_open(rows: Sequence[ClosedPoint], found: Sequence[Cap], idle: Sequence[float]) -> Iterator[str]:
+def _left_open(rows: Sequence[LoadRate], found: Sequence[Cap], *, has_idle: bool) -> Iterator[str]:
     blocks = [row.block_bytes for row in rows]
     quantities = {cap.quantity for cap in found}
-    if len(quantities) == 2 and max(blocks) <= OTHER * min(blocks):
+    if quantities and max(blocks) <= OTHER * min(blocks):
         yield "all points have one block size: whether operations or bytes are limited is not known"
     if not found:
         yield "no two loads reach the same rate: no limit is known"
-    if not idle:
+    if not has_idle:
         yield "each point reaches a limit: the latency of an idle target is not known"
-    for kind, other in (("read", "write"), ("write", "read")):
-        if all(not row.rates["iops", kind] for row in rows):
+    kinds: tuple[tuple[Kind, Kind], ...] = (("read", "write"), ("write", "read"))
+    for kind, other in kinds:
+        if all(not row.share(kind) for row in rows):
             yield f"no point has {kind}s: what limits them, and whether they share the limits of {other}s, is not known"
+    for name, scope in SCOPES.items():
+        if found and any(row.connections for row in rows) and not _differ(rows, name):
+            yield f"all points have as many {name}: a limit of each {scope} looks like one of the volume"
 
 
 # ---- profiles that explain points
@@ -190,6 +167,8 @@ class LoadRate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Machines of the load, or addresses from which it comes."""
     has_changed: bool = False
     """The rate went from one level to another."""
+    name: str = ""
+    """The name of the point."""
 
     @property
     def load(self) -> tuple[int, float, str]:
@@ -293,7 +272,10 @@ SOFT_FALLS = 2.0
 """... less by this exponent of their ratio."""
 BYTES_PER_S_MIN = 16 * 2**20
 """A latency that grows by more than the time of a byte at this rate is no latency, but waiting."""
-PARTS_MAX = 3
+NORMAL_95 = 1.96
+"""Half of a 95 % interval has this many standard errors."""
+PARTS_MAX, CAPS_MAX = 3, 4
+"""Most parts of a profile that explains a verdict; most caps of a fit."""
 GROWN_FROM, MANY = 5, 100
 """Profiles with further parts are built on this many of the best; from this many points on, on the best alone."""
 SCATTERS, OF_OTHERS = ((0.0, 0.0), (0.01, 0.0), (0.03, 0.0), (0.005, 0.15)), (0.15, 0.0)
@@ -341,47 +323,52 @@ def explained(rows: Sequence[LoadRate]) -> Explanation:
     capacity is the highest value that points have, if the part binds at all. Each capacity costs the share of its range
     that its error leaves of it. Points may scatter by more than their own errors show.
     """
+    # A part that one point alone shows may have any cause.
+    parts = [*_caps(rows), *_servers(rows), *_weighted(rows)]
     found: list[Judged] = []
     scatters: list[tuple[float, float]] = []
     for scatter, softness in (*SCATTERS, OF_OTHERS) if any(row.has_changed for row in rows) else SCATTERS:
-        noisy = [msgspec.structs.replace(row, error=math.hypot(row.error, scatter)) for row in rows]
-        profiles = _profiles(noisy, softness)
+        profiles = _profiles(_scattered(rows, scatter), softness, parts, PARTS_MAX)
         found += profiles
-        scatters.append((max(score for score, _ in profiles), scatter))
+        scatters.append((max(one.score for one in profiles), scatter))
     # Without others that come and go, one point that is clearly above a ceiling shows that there is none.
     scatter = OF_OTHERS[0] if max(scatters)[1] == OF_OTHERS[0] else 0.0
     ceilings = {part: at for part in _caps(rows) if (at := ceiling(rows, part, scatter))}
     return Explanation(ceilings, _shares(len(rows), found))
 
 
-Judged = tuple[float, list[dict[TargetPart | None, float]]]
-"""The logarithm of a profile's evidence, and what it says of each point."""
+class Judged(msgspec.Struct, frozen=True):
+    """A profile that was judged."""
+
+    score: float
+    """The logarithm of its evidence."""
+    names: list[dict[TargetPart | None, float]]
+    """What it says of each point."""
+    used: tuple[PartCeiling, ...]
+    """Parts that bind."""
 
 
 def _caps(rows: Sequence[LoadRate]) -> list[TargetPart]:
     """The caps that the loads of points tell apart."""
-    mixes, has_connections = [row.mix for row in rows], any(row.connections for row in rows)
+    of_kinds, has_connections = _has_mixes(rows), any(row.connections for row in rows)
     files = len({row.files for row in rows})
-    of_kinds = max(mixes, default=0.0) - min(mixes, default=0.0) >= MIXES_DIFFER
     scopes = {"volume", *(["connection"] if has_connections else ()), *(["file"] if files > 1 else ())}
     return [part for part in CAPS_OF_PROFILES if (of_kinds or part.kind == "any") and part.scope in scopes]
 
 
-def _profiles(rows: Sequence[LoadRate], softness: float) -> list[Judged]:
-    # A part that one point alone shows may have any cause.
-    parts = [*_caps(rows), *_servers(rows), *_weighted(rows)]
+def _profiles(rows: Sequence[LoadRate], softness: float, parts: Sequence[TargetPart], parts_max: int) -> list[Judged]:
     ceilings = {part: at for part in parts if (at := ceiling(rows, part)) and len(at.members) > 1}
     room = {part: [_room(at, row) for row in rows] for part, at in ceilings.items()}
     profiles = dict[tuple[TargetPart, ...], list[Judged]]()
     groups = {len({row.load[:length] for row in rows}): length for length in (3, 2, 1, 0)}
     latencies = [*(_latency(rows, length) for length in groups.values()), *_linear_latency(rows)]
     todo: list[tuple[TargetPart, ...]] = [()]
-    for _ in range(PARTS_MAX + 1):
+    for _ in range(parts_max + 1):
         for caps in todo:
             profiles[caps] = [
                 _judged(rows, {cap: room[cap] for cap in caps}, ceilings, latency, softness) for latency in latencies
             ]
-        best = sorted(profiles, key=lambda caps: -max(score for score, _ in profiles[caps]))[
+        best = sorted(profiles, key=lambda caps: -max(one.score for one in profiles[caps]))[
             : GROWN_FROM if len(rows) < MANY else 1
         ]
         grown = (tuple(part for part in ceilings if part in caps or part is new) for caps in best for new in ceilings)
@@ -420,15 +407,13 @@ def _weighted(rows: Sequence[LoadRate]) -> list[TargetPart]:
     return found
 
 
-def _shares(
-    count: int, profiles: Sequence[tuple[float, list[dict[TargetPart | None, float]]]]
-) -> tuple[dict[TargetPart | None, float], ...]:
-    most = max(score for score, _ in profiles)
+def _shares(count: int, profiles: Sequence[Judged]) -> tuple[dict[TargetPart | None, float], ...]:
+    most = max(one.score for one in profiles)
     shares: tuple[dict[TargetPart | None, float], ...] = tuple({} for _ in range(count))
-    total = math.fsum(math.exp(score - most) for score, _ in profiles)
-    for score, names in profiles:
-        weight = math.exp(score - most) / total
-        for share, name in zip(shares, names, strict=True):
+    total = math.fsum(math.exp(one.score - most) for one in profiles)
+    for one in profiles:
+        weight = math.exp(one.score - most) / total
+        for share, name in zip(shares, one.names, strict=True):
             for part, part_share in name.items():
                 share[part] = share.get(part, 0.0) + weight * part_share
     return shares
@@ -526,7 +511,7 @@ def _judged(
     ]
     ties = [_tied(row, of_row) for row, of_row in zip(rows, bounds, strict=True)]
     # A part that allows no less than another wherever it seems to bind may allow more: then it does not bind.
-    used = {tied[0].part: tied[0].error for tied in ties if len(tied) == 1}
+    used = {tied[0].part: tied[0] for tied in ties if len(tied) == 1}
     for row, (nearest, *further), tied in zip(rows, bounds, ties, strict=True):
         first, binds = nearest
         error = row.rate_error(binds.part.kind)
@@ -534,7 +519,7 @@ def _judged(
             error = math.hypot(error, softness * math.exp(SOFT_FALLS * (first - further[0][0])))
         score += _log_likelihood(first, error, is_held_up=row.is_held_up)
         holding = [at for at in tied if at.part in used] or tied
-        used.setdefault(holding[0].part, holding[0].error)
+        used.setdefault(holding[0].part, holding[0])
         is_explained = abs(first) <= DISTANCE_MAX * error
         of_row: dict[TargetPart | None, float] = {}
         for at in holding:
@@ -542,11 +527,11 @@ def _judged(
             of_row[name] = of_row.get(name, 0.0) + 1 / len(holding)
         names.append(of_row)
     of_latency = latency.charges if any(part.quantity == "in_flight" for part in used) else ()
-    of_caps = [error for part, error in used.items() if part.quantity != "in_flight"]
+    of_caps = [at.error for part, at in used.items() if part.quantity != "in_flight"]
     # A server's two times are two capacities, and so are the costs of reads and writes.
-    of_caps += [error for part, error in used.items() if part.quantity == "time" or part.write_cost != 1]
+    of_caps += [at.error for part, at in used.items() if part.quantity == "time" or part.write_cost != 1]
     score -= math.fsum(math.log(RANGE / (max(error, ERROR_MIN / 3) * NORMAL)) for error in (*of_latency, *of_caps))
-    return score, names
+    return Judged(score, names, tuple(used.values()))
 
 
 def _tied(row: LoadRate, bounds: Sequence[tuple[float, PartCeiling]]) -> list[PartCeiling]:
