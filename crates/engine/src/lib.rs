@@ -62,6 +62,6 @@ mod worker;
 pub use check::check as check_plan;
 pub use engines::buffers::{Buffers, SlotMap};
 pub use engines::request::{Address, Completion, Engine, Request};
-pub use error::EngineError;
+pub use error::{ConnectionError, EngineError, InvalidReply, TargetError};
 pub use run::Run;
 pub use run::ceiling::null_ceiling;

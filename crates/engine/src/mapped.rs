@@ -8,7 +8,7 @@ use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use crate::error::EngineError;
+use crate::error::{EngineError, TargetError};
 
 /// Bytes before the words, by which a file is recognised.
 pub(crate) const HEADER_BYTES: usize = 64;
@@ -36,7 +36,7 @@ impl MappedFile {
         what: &str,
         other: &str,
     ) -> Result<Self, EngineError> {
-        let wrong = |source: io::Error| EngineError::Target(format!("{path} ({what}): {source}"));
+        let wrong = |source| TargetError::Mapped { path: path.to_owned(), purpose: what.to_owned(), source };
         let bytes = words + HEADER_BYTES as u64;
         let mut file = OpenOptions::new()
             .read(true)

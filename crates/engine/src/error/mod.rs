@@ -1,13 +1,17 @@
 //! Errors, with messages for the user.
 
+mod connection;
 mod fault;
+mod target;
 
 use std::io;
 
 use thiserror::Error;
 
+pub use self::connection::{ConnectionError, InvalidReply};
 pub(crate) use self::fault::Fault;
 pub(crate) use self::fault::hexadecimal;
+pub use self::target::TargetError;
 
 /// An error that ends a worker or prevents its start. Its message says what is wrong, where, and what to do.
 #[derive(Debug, Error)]
@@ -26,8 +30,8 @@ pub enum EngineError {
     #[error("{0}")]
     Plan(String),
     /// The target does not meet the plan's needs.
-    #[error("{0}")]
-    Target(String),
+    #[error(transparent)]
+    Target(#[from] TargetError),
     /// The run was stopped before it measured anything.
     #[error("stopped while files were laid out; the files created so far are removed")]
     StoppedInLayout,
@@ -47,8 +51,8 @@ pub enum EngineError {
         hint: String,
     },
     /// The server could not be reached, or did not answer within the timeout.
-    #[error("{0}")]
-    Connection(String),
+    #[error(transparent)]
+    Connection(#[from] ConnectionError),
     /// An operation failed while the load ran.
     #[error("{kind} of {length} bytes at offset {offset} of {path}: {source}{}", hint(source))]
     Operation {
@@ -133,6 +137,6 @@ mod tests {
         let text = Fault::Short { bytes: 1 }.to_string();
         let differs = EngineError::Verification { path: "f".into(), offset: 0, length: 2, text };
         assert_eq!(differs.errno(), libc::EILSEQ);
-        assert_eq!(EngineError::Connection("gone".into()).errno(), libc::EIO);
+        assert_eq!(EngineError::from(ConnectionError::GivenUp { server: "s".into() }).errno(), libc::EIO);
     }
 }

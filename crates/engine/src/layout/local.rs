@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use iocurve_meter::{mix, seed_of};
 
 use crate::engines::files::length_bytes;
-use crate::error::EngineError;
+use crate::error::{EngineError, TargetError};
 use crate::plan::{FilePlan, Layout};
 
 /// Bytes that [`lay_out`] will write. Reserved bytes are not written and do not count.
@@ -118,7 +118,11 @@ fn check_directory(path: &Path) -> Result<(), EngineError> {
     if path.is_dir() {
         return Ok(());
     }
-    Err(EngineError::Target(format!("{} is not a directory; use another name", path.display())))
+    Err(TargetError::NotADirectory { path: text(path) }.into())
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
 }
 
 fn directory_of(path: &Path) -> &Path {
@@ -147,10 +151,7 @@ impl Preparation<'_> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.create(target),
             Err(source) => Err(path_error("look at", path, source)),
             Ok(_) if target.layout == Layout::Directory => check_directory(path),
-            Ok(_) if target.layout == Layout::New => Err(EngineError::Target(format!(
-                "{} already exists and is not overwritten; remove it or use another name",
-                path.display()
-            ))),
+            Ok(_) if target.layout == Layout::New => Err(TargetError::Exists { path: text(path) }.into()),
             Ok(_) if target.layout.empties() => self.empty(target),
             Ok(_) => self.extend_existing(target),
         }
@@ -159,17 +160,11 @@ impl Preparation<'_> {
     fn create(&mut self, target: &Target) -> Result<(), EngineError> {
         let path = &target.path;
         if target.layout == Layout::Existing {
-            return Err(EngineError::Target(format!(
-                "{} does not exist, and this job does not create it; check the path or create it first",
-                path.display()
-            )));
+            return Err(TargetError::Missing { path: text(path) }.into());
         }
-        if !directory_of(path).is_dir() {
-            return Err(EngineError::Target(format!(
-                "create {}: the directory {} does not exist; create it first",
-                path.display(),
-                directory_of(path).display()
-            )));
+        let directory = directory_of(path);
+        if !directory.is_dir() {
+            return Err(TargetError::MissingParent { path: text(path), directory: text(directory) }.into());
         }
         if target.layout == Layout::Directory {
             self.check_stop()?;
@@ -191,11 +186,7 @@ impl Preparation<'_> {
         }
         let is_device = fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device());
         if is_device || target.layout == Layout::Existing {
-            return Err(EngineError::Target(format!(
-                "{} has {length} bytes, but the plan uses {}; use a smaller size or offset",
-                path.display(),
-                target.end
-            )));
+            return Err(TargetError::Short { path: text(path), length, end: target.end }.into());
         }
         let opened = OpenOptions::new().write(true).open(path);
         let file = opened.map_err(|source| path_error("open", path, source))?;
@@ -208,10 +199,7 @@ impl Preparation<'_> {
         let path = &target.path;
         let metadata = fs::metadata(path).map_err(|source| path_error("look at", path, source))?;
         if !metadata.is_file() {
-            return Err(EngineError::Target(format!(
-                "{} is not a regular file and cannot be recreated; use it without recreating, or name a regular file",
-                path.display()
-            )));
+            return Err(TargetError::NotRecreatable { path: text(path) }.into());
         }
         let opened = OpenOptions::new().write(true).open(path);
         let file = opened.map_err(|source| path_error("open", path, source))?;
@@ -365,20 +353,11 @@ fn layout_error(path: &Path, missing: u64, source: &io::Error, available: Option
         let source = source.raw_os_error().map_or_else(|| source.kind().into(), io::Error::from_raw_os_error);
         return path_error("lay out", path, source);
     }
-    let why = match available {
-        Some(available) if available < missing => {
-            format!("{available} are available; free space or use a smaller size")
-        }
-        _ => "the file system took fewer; a quota may apply, or another program wrote".to_owned(),
-    };
-    EngineError::Target(format!(
-        "lay out {}: no space: the run needs {missing} more bytes here, but {why}",
-        path.display()
-    ))
+    TargetError::NoSpace { path: text(path), missing, available: available.filter(|bytes| *bytes < missing) }.into()
 }
 
 fn path_error(action: &'static str, path: &Path, source: io::Error) -> EngineError {
-    EngineError::Path { action, path: path.display().to_string(), source }
+    EngineError::Path { action, path: text(path), source }
 }
 
 /// Fills `block` with the data for offset `start` of a file, and returns them as bytes. Data at an offset do not depend on earlier data.

@@ -5,7 +5,7 @@ use std::io::Read;
 
 use iocurve_meter::Rng;
 
-use crate::error::EngineError;
+use crate::error::{EngineError, TargetError};
 use crate::payload::random::fill_random;
 
 /// Largest pool of a worker.
@@ -48,7 +48,7 @@ fn read_over_and_over(path: &str, pool: &mut [u8]) -> Result<(), EngineError> {
         }
     }
     if filled == 0 {
-        return Err(EngineError::Target(format!("{path} is empty; what is to be written cannot be taken from it")));
+        return Err(TargetError::Empty { path: path.to_owned() }.into());
     }
     for place in filled..pool.len() {
         pool[place] = pool[place - filled];

@@ -23,7 +23,7 @@ use super::{Ended, STOP_CHECK, Shared, Start};
 use crate::engines::buffers::Buffers;
 use crate::engines::capabilities;
 use crate::engines::request::{Completion, Engine};
-use crate::error::EngineError;
+use crate::error::{ConnectionError, EngineError};
 use crate::outcome::State;
 use crate::payload::Filler;
 use crate::plan::{OperationKind, Worker};
@@ -282,12 +282,10 @@ impl<'a> Load<'a> {
             None if self.ending.phase == Phase::Over || self.ending.state == State::Interrupted => {
                 Ok(self.ending.state)
             }
-            None => Err(EngineError::Connection(format!(
-                "{} operations of {} did not complete within {} s after the end of the run",
-                self.slots.count(),
-                self.plan.job,
-                self.drain() / 1_000_000_000
-            ))),
+            None => {
+                let (operations, seconds) = (self.slots.count(), self.drain() / 1_000_000_000);
+                Err(ConnectionError::NotDrained { operations, job: self.plan.job.clone(), seconds }.into())
+            }
         }
     }
 

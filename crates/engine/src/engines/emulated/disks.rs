@@ -16,7 +16,7 @@ use iocurve_meter::{Clock, Nanos};
 
 use super::model::{Access, Admitted, Machine};
 use super::state::{CachedFile, State};
-use crate::error::EngineError;
+use crate::error::{EngineError, TargetError};
 use crate::plan::{DiskPlan, FilePlan, Plan};
 
 /// A worker's thread may be delayed for this long without costing the disk any throughput.
@@ -164,10 +164,7 @@ fn lock(directory: &Path) -> Result<File, EngineError> {
     }
     let source = io::Error::last_os_error();
     if source.raw_os_error() == Some(libc::EWOULDBLOCK) {
-        return Err(EngineError::Target(format!(
-            "{}: the emulated disk is in use by another run; wait until that run has ended, or name another directory",
-            directory.display()
-        )));
+        return Err(TargetError::DiskInUse { directory: directory.display().to_string() }.into());
     }
     Err(failed("lock the emulated disk in", source))
 }

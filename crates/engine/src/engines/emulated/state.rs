@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use super::throttle::Credits;
-use crate::error::EngineError;
+use crate::error::{EngineError, TargetError};
 
 const VERSION: u32 = 1;
 
@@ -53,15 +53,10 @@ impl State {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(failed("read", path, source)),
         };
-        let unknown = |why: String| {
-            EngineError::Target(format!(
-                "{} is not a valid state of an emulated disk ({why}); remove it to start with a new disk",
-                path.display()
-            ))
-        };
+        let unknown = |why| TargetError::DiskState { path: path.display().to_string(), why };
         let state: Self = serde_json::from_slice(&text).map_err(|error| unknown(error.to_string()))?;
         if state.version != VERSION {
-            return Err(unknown(format!("it has version {}", state.version)));
+            return Err(unknown(format!("it has version {}", state.version)).into());
         }
         Ok(Some(state))
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
 
-use crate::error::EngineError;
+use crate::error::{EngineError, TargetError};
 
 /// Refuses a block device that is mounted, or that another device is built on.
 pub(super) fn refuse_device_in_use(path: &str) -> Result<(), EngineError> {
@@ -16,9 +16,7 @@ pub(super) fn refuse_device_in_use(path: &str) -> Result<(), EngineError> {
     let devices = with_partitions(metadata.rdev());
     let user = devices.iter().find_map(|device| mount_of(&mounts, device).or_else(|| holder_of(device)));
     match user {
-        Some(user) => Err(EngineError::Target(format!(
-            "{path} is in use by {user}; writing to it would destroy its data: unmount it or use another device"
-        ))),
+        Some(user) => Err(TargetError::InUse { path: path.to_owned(), user }.into()),
         None => Ok(()),
     }
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use super::device::logical_block_bytes;
-use crate::error::EngineError;
+use crate::error::{EngineError, TargetError};
 use crate::plan::{FileOpen, FilePlan, OperationPlan};
 
 /// Checks that direct I/O is possible with these block sizes and regions.
@@ -33,9 +33,7 @@ pub(crate) fn check_direct_blocks(
 }
 
 pub(super) fn no_direct(path: &str) -> EngineError {
-    EngineError::Target(format!(
-        "open {path}: its file system does not support direct I/O (O_DIRECT); switch direct I/O off or use another file system"
-    ))
+    TargetError::NoDirect { path: path.to_owned() }.into()
 }
 
 /// Multiple that offsets and lengths of direct I/O on this file must have.
@@ -71,9 +69,7 @@ fn check_multiple(what: &str, value: u64, multiple: u64, path: &str) -> Result<(
     if value.is_multiple_of(multiple) {
         return Ok(());
     }
-    Err(EngineError::Target(format!(
-        "{what} of {value} bytes is not a multiple of {multiple} bytes, which direct I/O on {path} needs; use a multiple of {multiple} or switch direct I/O off"
-    )))
+    Err(TargetError::Unaligned { what: what.to_owned(), value, multiple, path: path.to_owned() }.into())
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub(crate) use self::direct::check_direct_blocks;
 use self::direct::no_direct;
 use crate::engines::buffers::{Buffers, SlotMap};
 use crate::engines::request::Request;
-use crate::error::EngineError;
+use crate::error::{EngineError, TargetError};
 use crate::plan::{Durability, FileOpen, FilePlan, Layout, OperationKind};
 
 /// Requests that an engine sends at once, without waiting for the next reap: enough to share the cost of entering the
@@ -189,7 +189,7 @@ pub(crate) fn length_bytes(path: &Path) -> Result<u64, EngineError> {
         return Ok(i64::MAX as u64);
     }
     let kind = if metadata.is_dir() { "a directory" } else { "neither a regular file nor a block device" };
-    Err(EngineError::Target(format!("{} is {kind}; name a file in it or a block device", path.display())))
+    Err(TargetError::NoLength { path: path.display().to_string(), kind }.into())
 }
 
 fn open_file(open: &FileOpen, plan: &FilePlan, writes: bool) -> Result<File, EngineError> {
@@ -234,10 +234,8 @@ fn check_region(plan: &FilePlan, length: u64) -> Result<(), EngineError> {
     if plan.offset_bytes.checked_add(plan.bytes).is_some_and(|end| end <= length) {
         return Ok(());
     }
-    Err(EngineError::Target(format!(
-        "{} has {length} bytes, but the region starts at {} and is {} bytes long; use a smaller size or offset",
-        plan.path, plan.offset_bytes, plan.bytes
-    )))
+    let FilePlan { offset_bytes: start, bytes, .. } = *plan;
+    Err(TargetError::ShortOfRegion { path: plan.path.clone(), length, start, bytes }.into())
 }
 
 /// Dirty pages cannot be dropped, hence the sync before.

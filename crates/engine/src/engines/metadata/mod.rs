@@ -13,7 +13,7 @@ use crate::engines::buffers::SlotMap;
 use crate::engines::files::open_flags;
 use crate::engines::local::Setup;
 use crate::engines::request::{Completion, Engine, Request};
-use crate::error::EngineError;
+use crate::error::{EngineError, TargetError};
 use crate::plan::{FilePlan, OperationKind};
 use crate::tree::{Paths, TreeState};
 
@@ -140,10 +140,7 @@ pub(super) fn check(request: &Request, paths: &Paths, slots: &SlotMap) -> Result
 
 fn check_path(file: &FilePlan) -> Result<(), EngineError> {
     if fs::symlink_metadata(&file.path).is_ok_and(|status| !status.is_file() && !status.is_dir()) {
-        return Err(EngineError::Target(format!(
-            "{} is neither a regular file nor a directory, and metadata operations are for those; name another path",
-            file.path
-        )));
+        return Err(TargetError::NoMetadata { path: file.path.clone() }.into());
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use super::names::{Cursor, Details, Listed, ListedPage, NamedCall, Node, Procedu
 use super::protocol::{Found, Protocol};
 use super::transport::rpc::Rpc;
 use super::transport::socket::Socket;
-use crate::error::EngineError;
+use crate::error::{ConnectionError, EngineError};
 use crate::plan::NfsMount;
 
 /// Permissions of new files.
@@ -46,10 +46,9 @@ impl CallLimits {
     /// Refuses a server whose limits are too low.
     pub(super) fn check(self, server: &str) -> Result<Self, EngineError> {
         if self.read.min(self.write) < CALL_BYTES_MIN {
-            return Err(EngineError::Connection(format!(
-                "NFS server {server} accepts only {} bytes in a READ and {} in a WRITE; at least {CALL_BYTES_MIN} are needed",
-                self.read, self.write
-            )));
+            let Self { read, write } = self;
+            let server = server.to_owned();
+            return Err(ConnectionError::LowLimits { server, read, write, least: CALL_BYTES_MIN }.into());
         }
         Ok(self)
     }
@@ -119,20 +118,20 @@ pub(super) trait Calls<'a, P: Protocol>: Sized {
 
     fn look_up(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<P::Handle> {
         let found = granted!(self.on_name(Procedure::LookUp, entry));
-        found.handle.map(Ok).ok_or_else(|| self.rpc().invalid(&Malformed::HandleMissing))
+        found.handle.map(Ok).ok_or_else(|| self.rpc().invalid(Malformed::HandleMissing))
     }
 
     /// Looks a name up, with kind, length and facts.
     fn find(&mut self, entry: &Entry<'_, P::Handle>) -> Answer<Node<P::Handle>> {
         let Found::<P> { handle, details, .. } = granted!(self.on_name(Procedure::Find, entry));
-        let handle = handle.ok_or_else(|| self.rpc().invalid(&Malformed::HandleMissing))?;
+        let handle = handle.ok_or_else(|| self.rpc().invalid(Malformed::HandleMissing))?;
         let details = match details {
             None => granted!(self.on_name(Procedure::Find, &Entry { directory: &handle, name: "" })).details,
             details => details,
         };
         match details.map(|details| *details) {
             Some(Details::Object { kind, bytes, facts }) => Ok(Ok(Node { handle, kind, bytes, facts })),
-            _ => Err(self.rpc().invalid(&Malformed::TypeMissing)),
+            _ => Err(self.rpc().invalid(Malformed::TypeMissing)),
         }
     }
 
@@ -147,7 +146,7 @@ pub(super) trait Calls<'a, P: Protocol>: Sized {
         let found = granted!(self.ask(&NamedCall { procedure, directory, cursor, ..NamedCall::default() }));
         match (found.listed, found.details.map(|details| *details)) {
             (Some(page), Some(Details::Entries(entries))) => Ok(Ok((page, entries))),
-            _ => Err(self.rpc().invalid(&Malformed::ListMissing)),
+            _ => Err(self.rpc().invalid(Malformed::ListMissing)),
         }
     }
 
@@ -168,7 +167,7 @@ pub(super) trait Calls<'a, P: Protocol>: Sized {
     fn read(&mut self, file: &P::Handle, length: u32) -> Answer<Vec<u8>> {
         let (procedure, directory, mut read) = (Procedure::ReadWhole, file.clone(), Vec::new());
         granted!(self.make(&NamedCall { procedure, directory, length, ..NamedCall::default() }, &[], &mut read));
-        if read.len() > length as usize { Err(self.rpc().invalid(&Malformed::MoreThanRequested)) } else { Ok(Ok(read)) }
+        if read.len() > length as usize { Err(self.rpc().invalid(Malformed::MoreThanRequested)) } else { Ok(Ok(read)) }
     }
 
     /// Writes the start of a file, to stable storage; returns the bytes written.

@@ -9,10 +9,17 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use iocurve_meter::Nanos;
+use iocurve_meter::{Nanos, SECOND};
+use iocurve_wire::record::{RECORD_MARK_BYTES, write_record};
+use iocurve_wire::rpc::{CallHeader, RPC_VERSION, opaque_auth};
+use iocurve_wire::xdr::{Decode, Encode, Reader};
 
-use super::transport::patience::JUKEBOX_DELAY_NS;
 use crate::error::EngineError;
+
+/// Delay before a call is repeated after `NFS3ERR_JUKEBOX`.
+pub(super) const JUKEBOX_DELAY_NS: Nanos = 100_000_000;
+/// Longest grace period of a server.
+pub(super) const GRACE_NS_MAX: Nanos = 300 * SECOND;
 
 /// A call to be sent.
 #[derive(Debug, PartialEq, Eq)]
@@ -132,4 +139,21 @@ impl<T> Debug for Conversation<'_, T> {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Conversation").field("line", &self.line).finish_non_exhaustive()
     }
+}
+
+/// Encodes a call of a program, version and procedure, record mark first, without its `xid`.
+pub(super) fn encode(credential: &[u8], [prog, vers, proc]: [u32; 3], arguments: &(impl Encode + ?Sized)) -> Vec<u8> {
+    let mut call = Vec::new();
+    let cred = opaque_auth::decode(&mut Reader::new(credential)).expect("a credential made here");
+    let header = CallHeader { xid: 0, rpcvers: RPC_VERSION, prog, vers, proc, cred, verf: opaque_auth::NONE };
+    write_record(&mut call, |writer| {
+        header.encode(writer);
+        arguments.encode(writer);
+    });
+    call
+}
+
+/// Sets the `xid` of an encoded call.
+pub(super) fn set_xid(call: &mut [u8], xid: u32) {
+    call[RECORD_MARK_BYTES..RECORD_MARK_BYTES + 4].copy_from_slice(&xid.to_be_bytes());
 }

@@ -9,7 +9,7 @@ use super::calls::{CallLimits, Calls, Entry, Mountable};
 use super::names::{Cursor, Listed, Node, Procedure};
 use super::status::{EXIST, ISDIR, NOENT, NOTEMPTY, refused};
 use super::transport::socket::{Route, Socket};
-use crate::error::EngineError;
+use crate::error::{EngineError, TargetError};
 use crate::plan::NfsMount;
 use crate::tree::EntryKind;
 
@@ -50,7 +50,8 @@ impl<'a, P: Mountable> Export<'a, P> {
         let (directory, name) = self.directory_of(path)?;
         let Some(Node { handle, kind, bytes, .. }) = self.look_up(&directory, name, path)? else { return Ok(None) };
         if kind != EntryKind::File {
-            return Err(EngineError::Target(format!("{path} on {} is not a regular file", self.server())));
+            let (path, server) = (path.to_owned(), self.server().to_owned());
+            return Err(TargetError::NotAFileOnServer { path, server }.into());
         }
         Ok(Some((handle, bytes)))
     }
@@ -82,7 +83,10 @@ impl<'a, P: Mountable> Export<'a, P> {
         let (directory, name) = self.directory_of(path)?;
         match self.look_up(&directory, name, path)? {
             Some(Node { kind: EntryKind::Directory, .. }) => return Ok(false),
-            Some(_) => return Err(EngineError::Target(format!("{path} on {} is not a directory", self.server()))),
+            Some(_) => {
+                let (path, server) = (path.to_owned(), self.server().to_owned());
+                return Err(TargetError::NotADirectoryOnServer { path, server }.into());
+            }
             None => {}
         }
         match self.calls.on_name(Procedure::Mkdir, &Entry { directory: &directory, name })? {
@@ -143,11 +147,13 @@ impl<'a, P: Mountable> Export<'a, P> {
         for part in parts {
             directory = match self.look_up(&directory, part, path)? {
                 Some(Node { handle, kind: EntryKind::Directory, .. }) => handle,
-                Some(_) => return Err(EngineError::Target(format!("{path}: {part} is not a directory"))),
+                Some(_) => {
+                    let (path, name) = (path.to_owned(), part.to_owned());
+                    return Err(TargetError::NotADirectoryIn { path, name }.into());
+                }
                 None => {
-                    return Err(EngineError::Target(format!(
-                        "{path}: the directory {part} does not exist; create it first"
-                    )));
+                    let (path, directory) = (path.to_owned(), part.to_owned());
+                    return Err(TargetError::MissingDirectory { path, directory }.into());
                 }
             };
         }
@@ -167,18 +173,17 @@ impl<'a, P: Mountable> Export<'a, P> {
             let (page, entries) = page.map_err(|status| refused::<P>("list", path, status))?;
             all.extend(entries);
             if all.len() > DIRECTORY_ENTRIES_MAX {
-                return Err(EngineError::Target(format!(
-                    "{path}: the server lists more than {DIRECTORY_ENTRIES_MAX} entries of one directory; use several directories"
-                )));
+                let path = path.to_owned();
+                return Err(TargetError::TooManyEntries { path, most: DIRECTORY_ENTRIES_MAX }.into());
             }
             if page.is_end {
                 return Ok(all);
             }
             let Some(next) = page.last else {
-                return Err(self.calls.rpc().invalid(&Malformed::ListWithoutEnd));
+                return Err(self.calls.rpc().invalid(Malformed::ListWithoutEnd));
             };
             if !seen.insert(next.cookie) {
-                return Err(self.calls.rpc().invalid(&Malformed::ListAgain));
+                return Err(self.calls.rpc().invalid(Malformed::ListAgain));
             }
             self.calls.rpc().check_stop()?;
             from = next;
@@ -204,17 +209,15 @@ impl<'a, P: Mountable> Export<'a, P> {
 pub(super) fn directory_parts(path: &str) -> Result<(Vec<&str>, &str), EngineError> {
     let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     let Some(name) = parts.pop() else {
-        return Err(EngineError::Target(format!("{path:?} names no file in the export")));
+        return Err(TargetError::NoName { path: path.to_owned() }.into());
     };
     if parts.contains(&"..") || name == ".." {
-        return Err(EngineError::Target(format!(
-            "{path}: .. is not allowed in paths of an export; name the file directly"
-        )));
+        return Err(TargetError::Parent { path: path.to_owned() }.into());
     }
     Ok((parts, name))
 }
 
 /// Error for a file that must exist but does not.
 pub(super) fn missing(path: &str) -> EngineError {
-    EngineError::Target(format!("{path} does not exist on the export, and this job does not create it; check the path"))
+    TargetError::MissingOnExport { path: path.to_owned() }.into()
 }

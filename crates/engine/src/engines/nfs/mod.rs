@@ -2,6 +2,9 @@
 //!
 //! A version of NFS is a `protocol` (`nfs3`, `nfs4`): its `calls` mount the `export` over a `transport`, `files` prepares files there,
 //! and [`NfsEngine`] carries the load (`load`). Calls that follow from each other are a `conversation`, which both make.
+//!
+//! Only `transport`, the mounts in `calls`, and `load`'s engine and `connection` know sockets and clocks. The rest sends
+//! and receives by a `stream`, and time is an argument: tests give it bytes.
 
 mod calls;
 mod conversation;
@@ -14,6 +17,7 @@ mod nfs3;
 mod nfs4;
 mod protocol;
 mod status;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod transport;

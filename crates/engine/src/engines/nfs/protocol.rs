@@ -8,10 +8,8 @@ use iocurve_meter::Nanos;
 use iocurve_wire::client_fast::{CommitResult, ReadResult, Reply, Unparsed, WriteResult};
 use iocurve_wire::nfs3::stable_how;
 
-use super::conversation::Conversation;
+use super::conversation::{Conversation, GRACE_NS_MAX};
 use super::names::{Named, NamedCall, Procedure};
-use super::transport::patience::GRACE_NS_MAX;
-use super::transport::socket::{Route, Socket};
 use crate::plan::{Durability, NfsMount};
 
 /// Kind of a call.
@@ -129,8 +127,11 @@ pub(super) trait Protocol: Debug + Sized + Send + 'static {
         None
     }
 
-    /// Gives back at the end what the server keeps for this client, by a connection on which no call is in flight.
-    fn leave(&mut self, socket: Socket, route: Route, server: &str);
+    /// The calls that give back at the end what the server keeps for this client. `None` if it keeps nothing, or if a call is
+    /// in flight.
+    fn leave(&mut self, _server: &str) -> Option<Conversation<'_, ()>> {
+        None
+    }
 }
 
 /// Result of a call on a name.

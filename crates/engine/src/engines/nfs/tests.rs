@@ -4,8 +4,8 @@ pub(super) mod scripted;
 mod server;
 
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
-use std::net::{IpAddr, TcpListener, TcpStream};
+use std::io::Cursor;
+use std::net::{IpAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
@@ -22,12 +22,12 @@ use iocurve_wire::xdr::{Decode, Reader, to_bytes};
 use self::scripted::{EXPORT, READ, WRITE, check_errno, connect, explained, file, first, marked, pattern, reply};
 use self::server::{Act, Server};
 use super::calls::CallLimits;
+use super::conversation::JUKEBOX_DELAY_NS;
 use super::load::flight::Flight;
 use super::load::incoming::{Incoming, Lost};
 use super::load::outgoing::Outgoing;
 use super::nfs3::Nfs3;
-use super::transport::patience::JUKEBOX_DELAY_NS;
-use super::transport::socket::{DONTWAIT, Route, Socket};
+use super::stream::Pipe;
 use super::*;
 use crate::engines::buffers::Buffers;
 use crate::engines::request::{Address, Completion, Engine, Request};
@@ -207,21 +207,13 @@ fn receive_in_two(wire: &mut Wire, split: usize) {
         let kind = if slot == 2 { WRITE } else { READ };
         wire.call(Request { slot, kind, address: Address { file: 0, offset: 0, length: length(slot) } });
     }
-    wire.outgoing.send(&wire.socket, wire.flight.slots()).unwrap();
+    wire.outgoing.send(&wire.pipe, wire.flight.slots()).unwrap();
     let content = pattern(40_000);
     let replies: Vec<u8> = (0..3).flat_map(|slot| wire.reply_to_next_call(&content[..length(slot) as usize])).collect();
     let (first, second) = replies.split_at(split.min(replies.len()));
     let mut done = Vec::new();
     for segment in [first, second] {
-        wire.peer.write_all(segment).unwrap();
-        if !segment.is_empty() {
-            assert!(wire.socket.wait(false, SECOND).unwrap());
-            wire.incoming.receive(&wire.socket, DONTWAIT, 0, &mut wire.flight, &mut done).unwrap();
-        }
-    }
-    while done.len() < 3 {
-        assert!(wire.socket.wait(false, SECOND).unwrap(), "split at {split}: {done:?}");
-        wire.incoming.receive(&wire.socket, DONTWAIT, 0, &mut wire.flight, &mut done).unwrap();
+        wire.receive(segment, &mut done).unwrap();
     }
     let expected = [0, 1, 2].map(|slot| Completion { slot, result: i64::from(length(slot)) });
     assert_eq!(done, expected, "split at {split}");
@@ -233,10 +225,11 @@ fn receive_in_two(wire: &mut Wire, split: usize) {
     }
 }
 
-/// A socket of the engine and the server's end of it, connected directly.
+/// The client's protocol on a connection in memory.
 struct Wire {
-    socket: Socket,
-    peer: TcpStream,
+    pipe: Pipe,
+    /// Bytes of the client that are replied to.
+    taken: usize,
     buffers: Buffers,
     flight: Flight<Nfs3>,
     outgoing: Outgoing,
@@ -245,20 +238,20 @@ struct Wire {
 
 impl Wire {
     fn new(keep_payload: bool) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let socket = Socket::start(&Route { peer: listener.local_addr().unwrap(), source: None, tls: None }).unwrap();
-        assert!(socket.wait(true, SECOND).unwrap());
-        socket.connected().unwrap();
-        let (peer, _) = listener.accept().unwrap();
-        peer.set_nodelay(true).unwrap();
         let protocol = Nfs3::new(&[0; 8], &[nfs_fh3::new(b"f").unwrap()], Durability::FileSync);
         let limits = CallLimits { read: 1 << 20, write: 1 << 20 };
         let buffers = Buffers::new(3, 40_000);
         // SAFETY: tests access a slot before they make a call for it, or after its completion.
         let slots = unsafe { buffers.slot_map() };
-        let mount = NfsMount { keep_payload, timeout_ns: SECOND, ..Server::answering().mount() };
+        let mount = NfsMount { keep_payload, timeout_ns: SECOND, ..scripted::mount(0, 3) };
         let flight = Flight::new(protocol, slots, 3, 1, limits, &mount);
-        Self { socket, peer, buffers, flight, outgoing: Outgoing::default(), incoming: Incoming::new(40_000) }
+        let (outgoing, incoming) = (Outgoing::default(), Incoming::new(40_000));
+        Self { pipe: Pipe::default(), taken: 0, buffers, flight, outgoing, incoming }
+    }
+
+    fn receive(&mut self, segment: &[u8], done: &mut Vec<Completion>) -> Result<(), Lost> {
+        self.pipe.replies.replace(Cursor::new(segment.to_vec()));
+        self.incoming.receive(&self.pipe, false, 0, &mut self.flight, done)
     }
 
     fn call(&mut self, request: Request) {
@@ -269,11 +262,10 @@ impl Wire {
     }
 
     fn reply_to_next_call(&mut self, content: &[u8]) -> Vec<u8> {
-        let mut mark = [0; RECORD_MARK_BYTES];
-        self.peer.read_exact(&mut mark).unwrap();
-        let mut call = vec![0; RecordMark::from_bytes(mark).length as usize];
-        self.peer.read_exact(&mut call).unwrap();
-        let mut reader = Reader::new(&call);
+        let sent = self.pipe.sent.borrow();
+        let (mark, call) = sent[self.taken..].split_first_chunk().unwrap();
+        self.taken += RECORD_MARK_BYTES + RecordMark::from_bytes(*mark).length as usize;
+        let mut reader = Reader::new(call);
         let header = CallHeader::decode(&mut reader).unwrap();
         let attributes = Some(server::attributes(ftype3::NF3REG, 40_000));
         let count = content.len() as u32;
@@ -313,17 +305,15 @@ fn damaged_replies_are_never_a_panic() {
             let kind = if slot == 2 { WRITE } else { READ };
             wire.call(Request { slot, kind, address: Address { file: 0, offset: 0, length: 500 } });
         }
-        wire.outgoing.send(&wire.socket, wire.flight.slots()).unwrap();
+        wire.outgoing.send(&wire.pipe, wire.flight.slots()).unwrap();
         let content = pattern(500);
         let mut replies: Vec<u8> = (0..3).flat_map(|_| wire.reply_to_next_call(&content)).collect();
         for _ in 0..=chance.below(3) {
             let at = chance.below(replies.len() as u64) as usize;
             replies[at] = chance.next_u64() as u8;
         }
-        wire.peer.write_all(&replies).unwrap();
-        assert!(wire.socket.wait(false, SECOND).unwrap());
         let mut done = Vec::new();
-        match wire.incoming.receive(&wire.socket, DONTWAIT, 0, &mut wire.flight, &mut done) {
+        match wire.receive(&replies, &mut done) {
             Ok(()) => {}
             Err(Lost::Garbage(_)) => refused += 1,
             Err(Lost::Closed(error)) => panic!("{error}"),

@@ -1,7 +1,7 @@
 //! The version of NFS that a mount names.
 
 use super::transport::socket::check_source;
-use crate::error::EngineError;
+use crate::error::{ConnectionError, EngineError};
 use crate::plan::NfsMount;
 
 /// A version of NFS.
@@ -17,11 +17,7 @@ impl Version {
     /// The version of a mount, whose settings this machine can use.
     pub fn of(mount: &NfsMount) -> Result<Self, EngineError> {
         if let Some(source) = mount.source {
-            check_source(source).map_err(|error| {
-                EngineError::Connection(format!(
-                    "cannot use the local address {source}: {error}; name an address of this machine, as `ip address` lists them"
-                ))
-            })?;
+            check_source(source).map_err(|error| ConnectionError::LocalAddress { address: source, source: error })?;
         }
         match mount.version {
             3 => Ok(Self::V3),

@@ -4,7 +4,7 @@ use iocurve_meter::Nanos;
 
 use super::Load;
 use crate::engines::request::{Address, Completion, Engine};
-use crate::error::EngineError;
+use crate::error::{EngineError, TargetError};
 use crate::plan::OperationKind;
 use crate::record::Done;
 use crate::worker::search::Verdict;
@@ -192,10 +192,7 @@ impl Load<'_> {
         if gate.completed(service, at) != Verdict::Unattainable {
             return Ok(());
         }
-        Err(EngineError::Target(format!(
-            "{}: an operation took {service} ns with nothing else in flight: no depth meets the latency target of {} ns",
-            self.plan.job,
-            self.plan.latency_target.map_or(0, |target| target.target_ns)
-        )))
+        let target_ns = self.plan.latency_target.map_or(0, |target| target.target_ns);
+        Err(TargetError::SlowerThanTarget { job: self.plan.job.clone(), service_ns: service, target_ns }.into())
     }
 }

@@ -8,7 +8,7 @@ use iocurve_meter::{Clock, Nanos, Rng};
 
 use crate::engines::buffers::Buffers;
 use crate::engines::request::{Address, Completion, Engine, Request};
-use crate::error::EngineError;
+use crate::error::{ConnectionError, EngineError, TargetError};
 use crate::plan::{Durability, FilePlan, Layout, NfsMount, OperationKind};
 use crate::stall::HURRIED_NS;
 
@@ -164,10 +164,7 @@ fn lay_out<P: Mountable>(
             return Ok(());
         }
     }
-    Err(EngineError::Connection(format!(
-        "NFS server {} restarted {ATTEMPTS_MAX} times while files were laid out and may have lost data",
-        export.server()
-    )))
+    Err(ConnectionError::Restarts { server: export.server().to_owned(), times: ATTEMPTS_MAX }.into())
 }
 
 /// Creates or extends a file, or creates a directory, as planned; returns the bytes to write.
@@ -202,10 +199,7 @@ fn prepare<P: Mountable>(
         return Ok(None);
     }
     if file.layout == Layout::Existing {
-        return Err(EngineError::Target(format!(
-            "{} has {length} bytes, but the plan uses {end}; use a smaller size or offset",
-            file.path
-        )));
+        return Err(TargetError::Short { path: file.path.clone(), length, end }.into());
     }
     if found.is_some() && !anew {
         changes.extended.push((file.path.clone(), handle.clone(), length));

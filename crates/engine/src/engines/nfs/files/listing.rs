@@ -7,7 +7,7 @@ use super::super::export::Export;
 use super::super::names::{Listed, Node, Procedure};
 use super::super::status::{EXIST, refused};
 use super::super::version::with_version;
-use crate::error::EngineError;
+use crate::error::{EngineError, TargetError};
 use crate::plan::{NfsMount, Tree};
 use crate::tree::{DirectoryEntry, EntryKind, Found, Lister, list};
 
@@ -42,14 +42,16 @@ fn open_root<P: Mountable>(
     while let Some(part) = parts.next() {
         directory = match export.look_up(&directory, part, root)? {
             Some(Node { handle, kind: EntryKind::Directory, .. }) => handle,
-            Some(_) => return Err(EngineError::Target(format!("{part} in {root} is not a directory"))),
+            Some(_) => {
+                let (root, name) = (root.to_owned(), part.to_owned());
+                return Err(TargetError::NotADirectoryInRoot { root, name }.into());
+            }
             None if creates_parents || parts.peek().is_none() => {
                 make(export, &Entry { directory: &directory, name: part }, root)?
             }
             None => {
-                return Err(EngineError::Target(format!(
-                    "{root}: there is no directory {part} on the export; create it first"
-                )));
+                let (root, name) = (root.to_owned(), part.to_owned());
+                return Err(TargetError::MissingInRoot { root, name }.into());
             }
         };
     }

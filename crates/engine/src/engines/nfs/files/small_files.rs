@@ -9,7 +9,7 @@ use super::super::export::Export;
 use super::super::names::{FileFacts, Procedure};
 use super::super::status::refused;
 use super::super::version::with_version;
-use crate::error::EngineError;
+use crate::error::{EngineError, TargetError};
 use crate::plan::NfsMount;
 
 /// An export, as a place for small files in its root.
@@ -48,7 +48,7 @@ impl<P: Mountable> SmallFiles for Export<'_, P> {
         }
         let (directory, leaf) = self.directory_of(name)?;
         match self.look_up(&directory, leaf, name)?.map(|node| node.facts) {
-            Some(None) => Err(self.calls.rpc().invalid(&Malformed::AttributesMissing)),
+            Some(None) => Err(self.calls.rpc().invalid(Malformed::AttributesMissing)),
             facts => Ok(facts.flatten()),
         }
     }
@@ -63,7 +63,8 @@ impl<P: Mountable> SmallFiles for Export<'_, P> {
         let file = if new { self.create(name)? } else { self.existing(name)? };
         let bytes = self.calls.write(&file, data)?.map_err(|status| refused::<P>("write", name, status))?;
         if bytes != data.len() {
-            return Err(EngineError::Target(format!("{name}: the server wrote {bytes} of {} bytes", data.len())));
+            let (path, bytes, written) = (name.to_owned(), data.len(), bytes);
+            return Err(TargetError::PartlyWritten { path, written, bytes }.into());
         }
         Ok(())
     }

@@ -128,15 +128,15 @@ impl Connection {
         Ok(())
     }
 
-    /// Receives available data; waits for data only without `DONTWAIT` in `flags`.
+    /// Receives available data; waits for data only if it `waits`.
     pub(super) fn receive<P: Protocol>(
         &mut self,
-        flags: libc::c_int,
+        waits: bool,
         flight: &mut Flight<P>,
         done: &mut Vec<Completion>,
     ) -> Result<(), Lost> {
         match &self.status {
-            Status::Up(socket) => self.incoming.receive(socket, flags, self.number, flight, done),
+            Status::Up(socket) => self.incoming.receive(socket, waits, self.number, flight, done),
             _ => Ok(()),
         }
     }

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use iocurve_meter::{Clock, Nanos};
+use iocurve_meter::Nanos;
 use iocurve_wire::client_fast::{CommitResult, Malformed, ReadResult, Unparsed, Verdict, WriteResult, padding};
 use iocurve_wire::nfs3::nfsstat3;
 
@@ -12,11 +12,10 @@ use crate::engines::request::{Completion, Request};
 use crate::plan::{NfsMount, OperationKind};
 
 use super::super::calls::CallLimits;
-use super::super::conversation::Results;
+use super::super::conversation::{Results, set_xid};
 use super::super::names::{NamedCall, Procedure};
 use super::super::protocol::{Arguments, CallKind, Found, Judgement, Protocol, stability};
 use super::super::status::errno;
-use super::super::transport::rpc::set_xid;
 use super::commits::Commits;
 use super::outgoing::Outgoing;
 use super::recovery::Recovery;
@@ -183,14 +182,16 @@ impl<P: Protocol> Flight<P> {
         self.calls.open(Part::without_data(CallKind::Session, NO_SLOT, 0))
     }
 
-    /// Takes what the call needs to be sent; a call that does not get it waits, and this returns `false`.
-    pub(in crate::engines::nfs) fn acquire(&mut self, index: u32, clock: &Clock) -> bool {
-        let Some(sequence) = self.protocol.acquire() else {
-            self.recovery.wait(index, clock.now());
-            return false;
-        };
+    /// Takes what the call needs to be sent; `false` if it must [wait](Self::wait) for that.
+    pub(in crate::engines::nfs) fn acquire(&mut self, index: u32) -> bool {
+        let Some(sequence) = self.protocol.acquire() else { return false };
         self.calls[index].sequence = sequence;
         true
+    }
+
+    /// Lets a call wait for a slot of the session.
+    pub(in crate::engines::nfs) fn wait(&mut self, index: u32, now: Nanos) {
+        self.recovery.wait(index, now);
     }
 
     /// The next waiting call, if it can be sent now.

@@ -2,16 +2,16 @@
 //!
 //! Received bytes are kept in one staging buffer. A [`Reassembler`] splits them into records, and replies are parsed in
 //! place. If the payload of a READ reply has not all arrived, the rest of it goes straight to the slot's buffer or is
-//! dropped in the kernel, so that records need not fit the staging buffer. Only [`Incoming::receive`] calls a socket.
+//! dropped in the kernel, so that records need not fit the staging buffer. The bytes come from any [`Stream`].
 
-use std::io;
+use std::io::{self, IoSliceMut};
 
 use iocurve_wire::client_fast::{Malformed, ReadResult, Reply, Unparsed, Verdict};
 use iocurve_wire::record::{Progress, Reassembler};
 
 use super::super::names::{ENTRIES_BYTES, WHOLE_BYTES_MAX};
 use super::super::protocol::{CallKind, Passed, Protocol};
-use super::super::transport::socket::{DONTWAIT, Socket, not_now};
+use super::super::stream::{Stream, not_now};
 use super::flight::Flight;
 use super::table::LARGE_BYTES;
 use crate::engines::request::Completion;
@@ -102,18 +102,18 @@ impl Incoming {
     }
 
     /// Receives available data and completes the operations that are answered. Only the first receive may wait, and
-    /// only without `DONTWAIT`.
+    /// only if it `waits`.
     pub(in crate::engines::nfs) fn receive<P: Protocol>(
         &mut self,
-        socket: &Socket,
-        flags: libc::c_int,
+        stream: &impl Stream,
+        waits: bool,
         connection: usize,
         flight: &mut Flight<P>,
         done: &mut Vec<Completion>,
     ) -> Result<(), Lost> {
-        let mut flags = flags;
+        let mut waits = waits;
         loop {
-            let (asked, received) = self.receive_once(socket, flags, connection, flight);
+            let (asked, received) = self.receive_once(stream, waits, connection, flight);
             let bytes = match received {
                 Ok(0) => return Err(Lost::Closed(io::ErrorKind::UnexpectedEof.into())),
                 Ok(bytes) => bytes,
@@ -125,27 +125,28 @@ impl Incoming {
             if bytes < asked {
                 return Ok(());
             }
-            flags = DONTWAIT;
+            waits = false;
         }
     }
 
     fn receive_once<P: Protocol>(
         &mut self,
-        socket: &Socket,
-        flags: libc::c_int,
+        stream: &impl Stream,
+        waits: bool,
         connection: usize,
         flight: &mut Flight<P>,
     ) -> (usize, io::Result<usize>) {
         let keeps = self.payload.is_some_and(|payload| flight.keeps_payload(payload.call));
         match self.target(P::READ_REPLY_HEAD_BYTES, flight.calls.load(connection).large_reads > 0, keeps) {
             Target::Staging { bytes } => {
-                let received = socket.receive(&mut self.staging[self.end..self.end + bytes], flags);
+                let next = &mut self.staging[self.end..self.end + bytes];
+                let received = stream.receive(&mut [IoSliceMut::new(next)], waits);
                 self.end += *received.as_ref().unwrap_or(&0);
                 (bytes, received)
             }
             Target::Nowhere { bytes } => {
                 flight.payload_discarded = true;
-                let received = socket.discard(bytes, flags);
+                let received = stream.discard(bytes, waits);
                 self.placed(*received.as_ref().unwrap_or(&0) as u32);
                 (bytes, received)
             }
@@ -153,9 +154,7 @@ impl Incoming {
                 let left = payload.left();
                 let rest = flight.destination(payload.call, payload.placed, left);
                 let next = &mut self.staging[..staging];
-                let pieces = [iovec(rest), iovec(next)];
-                // SAFETY: both pieces are exclusive slices that live through the call.
-                let received = unsafe { socket.receive_scattered(&pieces, flags) };
+                let received = stream.receive(&mut [IoSliceMut::new(rest), IoSliceMut::new(next)], waits);
                 let bytes = *received.as_ref().unwrap_or(&0);
                 self.placed(bytes.min(left as usize) as u32);
                 self.end = bytes.saturating_sub(left as usize);
@@ -358,8 +357,4 @@ fn executed<P: Protocol>(
         CallKind::Session => flight.session_done(call, Ok(reply.results(at))),
     }
     Ok(())
-}
-
-fn iovec(bytes: &mut [u8]) -> libc::iovec {
-    libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() }
 }

@@ -22,7 +22,7 @@ use iocurve_wire::client_fast::Malformed;
 
 use crate::engines::buffers::SlotMap;
 use crate::engines::request::{Completion, Engine, Request};
-use crate::error::EngineError;
+use crate::error::{ConnectionError, EngineError, TargetError};
 use crate::outcome::ConnectionOutcome;
 use crate::plan::{FilePlan, NfsMount};
 use crate::stall::Waiting;
@@ -31,13 +31,13 @@ use self::connection::Connection;
 use self::flight::{CALLS_MAX, Flight};
 use self::incoming::Lost;
 use super::calls::{CallLimits, Mountable};
-use super::conversation::{Conversation, Question, Turn};
+use super::conversation::{Conversation, JUKEBOX_DELAY_NS, Question, Turn};
 use super::export::Export;
 use super::protocol::{Protocol, SlotCounts};
 use super::status::refused;
-use super::transport::patience::{JUKEBOX_DELAY_NS, silence_ns_max};
-use super::transport::rpc::seconds;
-use super::transport::socket::{DONTWAIT, RECEIVE_WAIT_NS, Route};
+use super::transport::patience::{LEAVE_NS, silence_ns_max};
+use super::transport::rpc::Rpc;
+use super::transport::socket::{RECEIVE_WAIT_NS, Route};
 use super::version::Version;
 
 /// Most connections of one mount, as in the Linux client.
@@ -162,8 +162,10 @@ impl<P: Mountable> NfsEngine<P> {
 impl<P: Protocol> NfsEngine<P> {
     /// Sends a call, or lets it wait for a slot of the session.
     pub(in crate::engines::nfs) fn dispatch(&mut self, call: u32) {
-        if self.flight.acquire(call, &self.clock) {
+        if self.flight.acquire(call) {
             self.place(call);
+        } else {
+            self.flight.wait(call, self.clock.now());
         }
     }
 
@@ -215,8 +217,8 @@ impl<P: Protocol> NfsEngine<P> {
         }
         self.receive(now, deadline.min(now + MAINTENANCE_NS), done)?;
         if let Some(file) = self.flight.commits.less_stable {
-            let (server, path, why) = (&self.server, &self.paths[file as usize], Malformed::LessStable);
-            return Err(EngineError::Target(format!("{path}: invalid reply from server {server}: {why}")));
+            let (server, path) = (self.server.clone(), self.paths[file as usize].clone());
+            return Err(TargetError::InvalidReply { path, server, why: Malformed::LessStable }.into());
         }
         if self.flight.recovery.state_lost.is_some() {
             self.recover(now)?;
@@ -241,7 +243,7 @@ impl<P: Protocol> NfsEngine<P> {
                     return Ok(());
                 }
             }
-            return self.receive_on(0, if blocks { 0 } else { DONTWAIT }, done);
+            return self.receive_on(0, blocks, done);
         }
         self.receive_on_all(wait_ns.min(self.alarm.saturating_sub(now)), done)
     }
@@ -255,7 +257,7 @@ impl<P: Protocol> NfsEngine<P> {
         for event in &events[..count] {
             let number = event.u64 as usize;
             match self.connections[number].attempt_ended(&self.flight, &self.epoll, &self.clock) {
-                Ok(false) => self.receive_on(number, DONTWAIT, done)?,
+                Ok(false) => self.receive_on(number, false, done)?,
                 Ok(true) => {
                     self.reconnects += 1;
                     self.flight.note_repeated(number);
@@ -266,8 +268,8 @@ impl<P: Protocol> NfsEngine<P> {
         Ok(())
     }
 
-    fn receive_on(&mut self, number: usize, flags: libc::c_int, done: &mut Vec<Completion>) -> Result<(), EngineError> {
-        match self.connections[number].receive(flags, &mut self.flight, done) {
+    fn receive_on(&mut self, number: usize, waits: bool, done: &mut Vec<Completion>) -> Result<(), EngineError> {
+        match self.connections[number].receive(waits, &mut self.flight, done) {
             Ok(()) => Ok(()),
             Err(lost) => self.lost(number, lost),
         }
@@ -360,12 +362,11 @@ impl<P: Protocol> NfsEngine<P> {
             return Ok(());
         };
         if let Some(reply) = self.flight.session_reply.take() {
-            recovering.answer(reply.map_err(|verdict| {
-                EngineError::Connection(format!(
-                    "NFS server {} rejects the calls of a session: {verdict:?}",
-                    self.server
-                ))
-            }));
+            recovering.answer(
+                reply.map_err(|verdict| {
+                    ConnectionError::SessionRejected { server: self.server.clone(), verdict }.into()
+                }),
+            );
         }
         match recovering.proceed(now, false) {
             Turn::Asks(Question { record, connection }) => {
@@ -405,22 +406,13 @@ impl<P: Protocol> NfsEngine<P> {
     }
 
     fn invalid_reply(&self, why: Malformed) -> EngineError {
-        EngineError::Connection(format!(
-            "NFS server {}: {GARBAGE_MAX} replies were invalid (the last one: {why}); is it an {} server?",
-            self.server,
-            P::NAME
-        ))
+        let server = self.server.clone();
+        ConnectionError::InvalidReplies { server, program: P::NAME, count: GARBAGE_MAX, last: why }.into()
     }
 
     fn given_up(&self, unanswered_ns: Nanos) -> EngineError {
-        let last_error = self.last_error.as_ref().map(|error| format!(" (last error: {error})")).unwrap_or_default();
-        EngineError::Connection(format!(
-            "NFS server {} has not answered for {:.1} s{last_error}; gave up, as the timeout is {:.1} s: is the server still \
-             running and reachable?",
-            self.server,
-            seconds(unanswered_ns),
-            seconds(self.timeout_ns),
-        ))
+        let (server, last_error, timeout_ns) = (self.server.clone(), self.last_error.clone(), self.timeout_ns);
+        ConnectionError::Silent { server, silent_ns: unanswered_ns, timeout_ns, last_error }.into()
     }
 
     fn commit_failed(&self) -> Result<(), EngineError> {
@@ -447,8 +439,10 @@ impl<P: Protocol> Drop for NfsEngine<P> {
     fn drop(&mut self) {
         if self.flight.calls.is_empty()
             && let Some(socket) = self.connections.iter_mut().find_map(Connection::take_socket)
+            && let Some(leaving) = self.flight.protocol.leave(&self.server)
         {
-            self.flight.protocol.leave(socket, self.route.clone(), &self.server);
+            let (server, never) = (self.server.clone(), AtomicBool::new(false));
+            let _ = Rpc::new(socket, self.route.clone(), server, LEAVE_NS, &never).wait_for(leaving);
         }
     }
 }

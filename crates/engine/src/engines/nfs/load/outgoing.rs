@@ -1,11 +1,12 @@
 //! Sending calls: queued as they are made, sent together.
 
-use std::io;
-use std::ptr;
+use std::io::{self, IoSlice};
+use std::mem;
+use std::slice;
 
 use crate::engines::buffers::SlotMap;
 
-use super::super::transport::socket::{PIECES_MAX, Socket, not_now};
+use super::super::stream::{PIECES_MAX, Stream, not_now};
 
 /// Unsent bytes of one connection.
 #[derive(Debug, Default)]
@@ -18,7 +19,8 @@ pub(in crate::engines::nfs) struct Outgoing {
     first: usize,
     /// Bytes of that piece that are sent.
     sent: usize,
-    iovecs: Vec<libc::iovec>,
+    /// Memory for the list of a send.
+    slices: Vec<IoSlice<'static>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -26,9 +28,6 @@ enum Piece {
     Heads { start: usize, end: usize },
     Payload { slot: u32, at: u32, length: u32 },
 }
-
-// SAFETY: `iovecs` is scratch memory of `send_once`; its pointers are not used after it.
-unsafe impl Send for Outgoing {}
 
 impl Outgoing {
     /// Queues a call whose head `append` writes.
@@ -61,10 +60,10 @@ impl Outgoing {
         self.sent = 0;
     }
 
-    /// Sends as much as the socket accepts now. A socket that took less than it was given is full.
-    pub(in crate::engines::nfs) fn send(&mut self, socket: &Socket, slots: &SlotMap) -> io::Result<()> {
+    /// Sends as much as the stream accepts now. A stream that took less than it was given is full.
+    pub(in crate::engines::nfs) fn send(&mut self, stream: &impl Stream, slots: &SlotMap) -> io::Result<()> {
         while self.first < self.pieces.len() {
-            let (given, sent) = self.send_once(socket, slots);
+            let (given, sent) = self.send_once(stream, slots);
             let sent = match sent {
                 Err(error) if not_now(&error) => 0,
                 sent => sent?,
@@ -79,30 +78,26 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Gives unsent bytes to the socket; returns how many, and how many it took.
-    fn send_once(&mut self, socket: &Socket, slots: &SlotMap) -> (usize, io::Result<usize>) {
+    /// Gives unsent bytes to the stream; returns how many, and how many it took.
+    fn send_once(&mut self, stream: &impl Stream, slots: &SlotMap) -> (usize, io::Result<usize>) {
         if let [Piece::Heads { start, end }] = self.pieces[self.first..] {
             let heads = &self.heads[start + self.sent..end];
-            return (heads.len(), socket.send(heads));
+            return (heads.len(), stream.send(&[IoSlice::new(heads)]));
         }
-        self.iovecs.clear();
-        for piece in self.pieces[self.first..].iter().take(PIECES_MAX) {
-            let bytes: *const [u8] = match *piece {
-                Piece::Heads { start, end } => &raw const self.heads[start..end],
-                // SAFETY: the call was made for a range inside the slot's buffer.
-                Piece::Payload { slot, at, length } => unsafe {
-                    ptr::slice_from_raw_parts(slots.slot(slot).add(at as usize), length as usize)
-                },
-            };
-            self.iovecs.push(libc::iovec { iov_base: bytes.cast::<libc::c_void>().cast_mut(), iov_len: bytes.len() });
-        }
-        let first = &mut self.iovecs[0];
-        // SAFETY: `sent` is less than the piece's length.
-        first.iov_base = unsafe { first.iov_base.byte_add(self.sent) };
-        first.iov_len -= self.sent;
-        let given = self.iovecs.iter().map(|piece| piece.iov_len).sum();
-        // SAFETY: heads and buffers are alive, and neither moves during the call.
-        (given, unsafe { socket.send_gathered(&self.iovecs) })
+        let mut slices = emptied(mem::take(&mut self.slices));
+        slices.extend(self.pieces[self.first..].iter().take(PIECES_MAX).map(|piece| match *piece {
+            Piece::Heads { start, end } => IoSlice::new(&self.heads[start..end]),
+            Piece::Payload { slot, at, length } => {
+                // SAFETY: the call was made for a range inside the slot's buffer, which is not written to while it is in
+                // flight.
+                IoSlice::new(unsafe { slice::from_raw_parts(slots.slot(slot).add(at as usize), length as usize) })
+            }
+        }));
+        slices[0].advance(self.sent);
+        let given = slices.iter().map(|slice| slice.len()).sum();
+        let sent = stream.send(&slices);
+        self.slices = emptied(slices);
+        (given, sent)
     }
 
     /// Drops sent pieces from time to time: with a socket that is always behind, the queue never becomes empty.
@@ -147,4 +142,10 @@ impl Piece {
             Self::Payload { length, .. } => length as usize,
         }
     }
+}
+
+/// The memory of a list, for other slices.
+fn emptied<'b>(mut slices: Vec<IoSlice<'_>>) -> Vec<IoSlice<'b>> {
+    slices.clear();
+    slices.into_iter().map(|_| unreachable!("the list is empty")).collect()
 }

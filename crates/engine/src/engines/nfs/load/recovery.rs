@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use iocurve_meter::Nanos;
 
+use super::super::conversation::JUKEBOX_DELAY_NS;
 use super::super::protocol::{Judgement, Protocol};
-use super::super::transport::patience::JUKEBOX_DELAY_NS;
 
 /// Most repetitions of a call for which the server's state had to be restored.
 const RECOVERIES_MAX: u16 = 16;

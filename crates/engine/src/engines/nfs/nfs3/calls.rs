@@ -7,15 +7,15 @@ use iocurve_wire::nfs3::{FSINFO3args, FSINFO3res, NFS_PROGRAM, NFS_V3, nfs_fh3, 
 use iocurve_wire::xdr::Encode;
 
 use super::super::calls::{Answer, CallLimits, Calls, Mountable, granted};
-use super::super::conversation::{Conversation, Line};
+use super::super::conversation::{Conversation, Line, encode};
 use super::super::names::{NamedCall, Procedure};
 use super::super::protocol::{Found, Protocol};
 use super::super::status::refused;
 use super::super::transport::mounter::{self, Mounter};
-use super::super::transport::rpc::{Rpc, encode, invalid_reply};
+use super::super::transport::rpc::Rpc;
 use super::super::transport::socket::Socket;
 use super::{Nfs3, names};
-use crate::error::EngineError;
+use crate::error::{ConnectionError, EngineError};
 use crate::plan::NfsMount;
 
 /// Most bytes of one call, whatever the server's limit.
@@ -95,19 +95,19 @@ fn patiently<T: Send>(
     mut parse: impl FnMut(&[u8]) -> Result<Result<T, u32>, Unparsed> + Send,
 ) -> Answer<T> {
     let (line, server, timeout_ns) = (Line::default(), rpc.server.clone(), rpc.timeout_ns);
-    let record = encode(&rpc.credential, (NFS_PROGRAM, NFS_V3, procedure as u32), arguments);
+    let record = encode(&rpc.credential, [NFS_PROGRAM, NFS_V3, procedure as u32], arguments);
     let calls = Conversation::new(line.clone(), async move {
         let started = line.now();
         loop {
             let results = line.ask(0, record.clone()).await?.bytes;
-            let parsed = parse(&results).map_err(|error| invalid_reply(&server, Nfs3::NAME, &error))?;
+            let parsed = parse(&results).map_err(|why| ConnectionError::invalid(&server, Nfs3::NAME, why))?;
             let patience_ns = parsed.as_ref().err().and_then(|status| Nfs3::judge(*status).patience_ns(timeout_ns));
             if !line.waits_to_repeat(started, patience_ns).await {
                 return Ok(parsed);
             }
         }
     });
-    rpc.wait_for(calls, NFS_V3)
+    rpc.wait_for(calls)
 }
 
 fn limits(rpc: &mut Rpc<'_>, fsroot: nfs_fh3) -> Answer<CallLimits> {

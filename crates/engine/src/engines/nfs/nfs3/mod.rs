@@ -11,7 +11,6 @@ use iocurve_wire::nfs3::{nfs_fh3, nfsproc3, nfsstat3};
 
 use super::names::{NamedCall, Procedure};
 use super::protocol::{Arguments, Found, Judgement, Passed, Protocol, SlotCounts, stability};
-use super::transport::socket::{Route, Socket};
 use crate::plan::Durability;
 
 /// Calls of `NFSv3` on the files of a load.
@@ -135,6 +134,4 @@ impl Protocol for Nfs3 {
     fn renewal_ns(&self) -> Nanos {
         Nanos::MAX
     }
-
-    fn leave(&mut self, _socket: Socket, _route: Route, _server: &str) {}
 }

@@ -7,18 +7,20 @@ use iocurve_wire::nfs4::attributes::{FATTR4_LEASE_TIME, FATTR4_MAXREAD, FATTR4_M
 use iocurve_wire::nfs4::operations::{nfs_argop4, nfs_resop4};
 
 use super::super::calls::{Answer, CallLimits, Calls, Entry, Mountable, granted};
+use super::super::conversation::Conversation;
 use super::super::names::NamedCall;
 use super::super::protocol::Found;
 use super::super::status::NOTDIR;
-use super::super::transport::mounter::Mounter;
+use super::super::transport::mounter::{self, Mounter};
+use super::super::transport::patience::LEAVE_NS;
 use super::super::transport::rpc::Rpc;
 use super::super::transport::socket::Socket;
+use super::Nfs4;
 use super::attributes::{attributes, get};
-use super::client::{Client, Connected, OVERHEAD_BYTES, Registration};
+use super::client::{Client, OVERHEAD_BYTES, Registration};
 use super::names::{self, Gathered};
 use super::opens::{Handle, close, open_by_handle, put, take_handle};
-use super::status::refused;
-use super::{LEAVE_NS, Nfs4};
+use super::status::{NAME, refused};
 use crate::error::EngineError;
 use crate::plan::NfsMount;
 use crate::tree::EntryKind;
@@ -81,7 +83,7 @@ impl<'a> Calls<'a, Nfs4> for Nfs4Calls<'a> {
                 gathered.take(&result);
             })?;
             match made {
-                Ok(()) => gathered.end().map(Ok).map_err(|error| self.rpc().invalid(&error)),
+                Ok(()) => gathered.end().map(Ok).map_err(|why| self.rpc().invalid(why)),
                 Err(status) => Ok(gathered.refused(status)),
             }
         })
@@ -114,6 +116,37 @@ impl Drop for Nfs4Calls<'_> {
             connected.client.timeout_ns = connected.rpc.timeout_ns;
             let _ = connected.wait_for(Client::unregister);
         }
+    }
+}
+
+/// A client whose calls are waited for.
+struct Connected<'a> {
+    rpc: Rpc<'a>,
+    client: Client,
+}
+
+impl Connected<'_> {
+    /// Makes calls of the client, one after another.
+    fn wait_for<'c, T, F>(&'c mut self, calls: impl FnOnce(&'c mut Client) -> F) -> Result<T, EngineError>
+    where
+        F: Future<Output = Result<T, EngineError>> + Send + 'c,
+    {
+        let line = self.client.line.clone();
+        self.rpc.wait_for(Conversation::new(line, calls(&mut self.client)))
+    }
+
+    /// Connects `nconnect - 1` times more, and binds each connection to the session.
+    fn connect_further(&mut self, mount: &NfsMount, stop: &AtomicBool) -> Result<Vec<Socket>, EngineError> {
+        let (Rpc { route, server, .. }, client) = (&self.rpc, &mut self.client);
+        let mut sockets = Vec::new();
+        for _ in 1..mount.nconnect {
+            let socket = mounter::connect(route, server, client.timeout_ns, stop)?;
+            let mut rpc = Rpc::new(socket, route.clone(), server.clone(), client.timeout_ns, stop);
+            rpc.program = NAME;
+            rpc.wait_for(Conversation::new(client.line.clone(), client.bind(0)))?;
+            sockets.push(rpc.socket);
+        }
+        Ok(sockets)
     }
 }
 

@@ -1,10 +1,9 @@
 //! A client id and its session (RFC 8881 §2.4, §2.10): made, used for one call at a time, and given back. Its calls are
-//! those of a [`Conversation`], which set-up waits for ([`Connected`]) and a load makes between others.
+//! those of a [`Conversation`](super::super::conversation::Conversation), which set-up waits for and a load makes between
+//! others.
 
-use std::error::Error;
-use std::fmt::Display;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use iocurve_meter::Nanos;
 use iocurve_wire::client_fast::Malformed;
@@ -19,13 +18,9 @@ use iocurve_wire::nfs4::{
 };
 use iocurve_wire::xdr::{Decode, Encode, Reader, Writer};
 
-use super::super::conversation::{Conversation, Line};
-use super::super::transport::mounter;
-use super::super::transport::rpc::{Rpc, encode, invalid_reply};
-use super::super::transport::socket::{Route, Socket};
+use super::super::conversation::{Line, encode};
 use super::status::{self, NAME, refused};
-use crate::error::EngineError;
-use crate::plan::NfsMount;
+use crate::error::{ConnectionError, EngineError, InvalidReply};
 
 /// Largest READ or WRITE payload to request of a session.
 const PAYLOAD_BYTES_MAX: u32 = 1 << 20;
@@ -118,45 +113,6 @@ pub(super) struct Client {
     pub was_repeated: bool,
 }
 
-/// A client whose calls are waited for.
-pub(super) struct Connected<'a> {
-    pub rpc: Rpc<'a>,
-    pub client: Client,
-}
-
-impl Connected<'_> {
-    /// Makes calls of the client, one after another.
-    pub(super) fn wait_for<'c, T, F>(&'c mut self, calls: impl FnOnce(&'c mut Client) -> F) -> Result<T, EngineError>
-    where
-        F: Future<Output = Result<T, EngineError>> + Send + 'c,
-    {
-        let line = self.client.line.clone();
-        self.rpc.wait_for(Conversation::new(line, calls(&mut self.client)), NFS_V4)
-    }
-
-    /// A client on a connection that was made before.
-    pub(super) fn on(socket: Socket, route: Route, client: Client, stop: &AtomicBool) -> Connected<'_> {
-        let mut rpc = Rpc::new(socket, route, client.server.clone(), client.timeout_ns, stop);
-        rpc.program = NAME;
-        rpc.credential.clone_from(&client.credential);
-        Connected { rpc, client }
-    }
-
-    /// Connects `nconnect - 1` times more, and binds each connection to the session.
-    pub(super) fn connect_further(&mut self, mount: &NfsMount, stop: &AtomicBool) -> Result<Vec<Socket>, EngineError> {
-        let mut sockets = Vec::new();
-        for _ in 1..mount.nconnect {
-            let Client { server, credential, timeout_ns, registration, next_sequence, .. } = &self.client;
-            let socket = mounter::connect(&self.rpc.route, server, *timeout_ns, stop)?;
-            let client = Client::new(server, credential, *timeout_ns, registration.clone(), *next_sequence);
-            let mut further = Connected::on(socket, self.rpc.route.clone(), client, stop);
-            further.wait_for(|client| client.bind(0))?;
-            sockets.push(further.rpc.socket);
-        }
-        Ok(sockets)
-    }
-}
-
 impl Client {
     /// Uses a session that was made before, if it was.
     pub(super) fn new(
@@ -240,7 +196,7 @@ impl Client {
             is_bound = !matches!(result, nfs_resop4::BIND_CONN_TO_SESSION(Ok(bound)) if bound.bctsr_sessid != session);
         });
         match ended.await? {
-            _ if !is_bound => Err(self.invalid(&Malformed::BoundElsewhere)),
+            _ if !is_bound => Err(self.invalid(Malformed::BoundElsewhere)),
             Ok(()) | Err(nfsstat4::NFS4ERR_BADSESSION | nfsstat4::NFS4ERR_DEADSESSION) => Ok(()),
             Err(status) => Err(self.failed("BIND_CONN_TO_SESSION", status)),
         }
@@ -308,7 +264,7 @@ impl Client {
         });
         let result = result.await?;
         if answered.is_some_and(|answered| answered != asked) {
-            return Err(self.invalid(&Malformed::Sequence));
+            return Err(self.invalid(Malformed::Sequence));
         }
         let sequenced = answered.is_some();
         if sequenced {
@@ -323,11 +279,8 @@ impl Client {
     /// Makes another session while files are prepared, unless that does not help for longer than the timeout.
     async fn replace_session(&mut self, status: nfsstat4, started: Nanos) -> Result<(), EngineError> {
         if !self.replaces_session || self.line.is_late(started, self.timeout_ns) {
-            return Err(EngineError::Connection(format!(
-                "NFS server {} has ended the session while files were prepared ({}): has it restarted? Run again",
-                self.server,
-                status.name()
-            )));
+            let (server, status) = (self.server.clone(), status.name());
+            return Err(ConnectionError::SessionEnded { server, status }.into());
         }
         self.replaces_session = false;
         let replaced = self.restored().await;
@@ -355,7 +308,7 @@ impl Client {
             }
         });
         exchanged.await?.map_err(|status| self.failed("EXCHANGE_ID", status))?;
-        let (clientid, sequence) = given.ok_or_else(|| self.invalid(&Malformed::ClientIdMissing))?;
+        let (clientid, sequence) = given.ok_or_else(|| self.invalid(Malformed::ClientIdMissing))?;
         (self.registration.clientid, self.registration.create_sequence) = (clientid, sequence);
         Ok(())
     }
@@ -378,7 +331,7 @@ impl Client {
             }
         });
         let Err(status) = created.await? else {
-            let created = given.ok_or_else(|| self.invalid(&Malformed::SessionMissing))?;
+            let created = given.ok_or_else(|| self.invalid(Malformed::SessionMissing))?;
             return self.take_session(&created).map(Ok);
         };
         Ok(Err(status))
@@ -387,11 +340,11 @@ impl Client {
     fn take_session(&mut self, created: &CREATE_SESSION4resok) -> Result<(), EngineError> {
         let channel = created.csr_fore_chan_attrs;
         if channel.ca_maxrequests == 0 || channel.ca_maxoperations < 5 {
-            return Err(self.invalid(&Malformed::SessionTooSmall));
+            return Err(self.invalid(Malformed::SessionTooSmall));
         }
         let registration = &mut self.registration;
         if created.csr_sequence != registration.create_sequence {
-            return Err(self.invalid(&Malformed::AnotherSession));
+            return Err(self.invalid(Malformed::AnotherSession));
         }
         registration.create_sequence = registration.create_sequence.wrapping_add(1);
         registration.session = created.csr_sessionid;
@@ -430,15 +383,15 @@ impl Client {
         call: &Operations<'_>,
         each: impl FnMut(nfs_resop4<'_>) + Send,
     ) -> Result<Result<(), nfsstat4>, EngineError> {
-        let record = encode(&self.credential, (NFS_PROGRAM, NFS_V4, NFSPROC4_COMPOUND), call);
+        let record = encode(&self.credential, [NFS_PROGRAM, NFS_V4, NFSPROC4_COMPOUND], call);
         let results = self.line.ask(connection, record).await?;
         self.was_repeated = results.was_repeated;
-        parse(call, &results.bytes, each).map_err(|error| self.invalid(&error))
+        parse(call, &results.bytes, each).map_err(|why| self.invalid(why))
     }
 
     /// Error for a reply that makes no sense.
-    pub(super) fn invalid(&self, why: &dyn Display) -> EngineError {
-        invalid_reply(&self.server, NAME, why)
+    pub(super) fn invalid(&self, why: impl Into<InvalidReply>) -> EngineError {
+        ConnectionError::invalid(&self.server, NAME, why).into()
     }
 
     fn failed(&self, operation: &'static str, status: nfsstat4) -> EngineError {
@@ -476,7 +429,7 @@ fn parse(
     call: &Operations<'_>,
     results: &[u8],
     mut each: impl FnMut(nfs_resop4<'_>),
-) -> Result<Result<(), nfsstat4>, Box<dyn Error>> {
+) -> Result<Result<(), nfsstat4>, InvalidReply> {
     let nonsense = |why: Malformed| Err(why.into());
     let mut results = Reader::new(results);
     let head = compound4_result_head::decode(&mut results)?;

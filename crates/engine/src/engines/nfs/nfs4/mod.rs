@@ -14,9 +14,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::AtomicBool;
-
-use iocurve_meter::{Nanos, SECOND};
+use iocurve_meter::Nanos;
 use iocurve_wire::client_fast::nfs4::{
     Compound, CompoundTemplate, FileCalls, READ_REPLY_HEAD_BYTES, SessionCalls, SlotSequence,
 };
@@ -26,17 +24,15 @@ use iocurve_wire::nfs4::{nfsstat4, stable_how4, stateid4};
 use super::conversation::Conversation;
 use super::names::{NamedCall, Procedure};
 use super::protocol::{Arguments, Found, Judgement, Passed, Protocol, SlotCounts, stability};
-use super::transport::socket::{Route, Socket};
+use super::transport::patience::LEAVE_NS;
 use crate::error::EngineError;
 use crate::plan::NfsMount;
 
-use self::client::{Client, Connected, Registration};
+use self::client::{Client, Registration};
 use self::names::OpenState;
 use self::opens::{Handle, Open};
 use self::slots::SlotTable;
 
-/// Most time for giving opens and session back at the end.
-const LEAVE_NS: Nanos = 2 * SECOND;
 /// A lease is renewed when this part of it has passed without a call.
 const LEASE_PARTS: Nanos = 3;
 
@@ -224,11 +220,10 @@ impl Protocol for Nfs4 {
     }
 
     /// If the server does not answer, the lease ends what is left.
-    fn leave(&mut self, socket: Socket, route: Route, server: &str) {
-        let never = AtomicBool::new(false);
-        let Some(sequence) = self.slots.sequence_of_first() else { return };
+    fn leave(&mut self, server: &str) -> Option<Conversation<'_, ()>> {
+        let sequence = self.slots.sequence_of_first()?;
         let mut client = Client::new(server, &self.credential, LEAVE_NS, self.registration.clone(), sequence);
         client.replaces_session = true;
-        let _ = Connected::on(socket, route, client, &never).wait_for(|client| self.close_all(client));
+        Some(Conversation::new(client.line.clone(), async move { self.close_all(&mut client).await }))
     }
 }

@@ -163,7 +163,7 @@ async fn open(
     match (opened.await?, stateid) {
         // The current state of an open, whatever its number (§8.2.2): calls may overtake each other.
         (Ok(()), Some(stateid)) => Ok(Ok((stateid4 { seqid: 0, ..stateid }, handle))),
-        (Ok(()), None) => Err(client.invalid(&Malformed::StateMissing)),
+        (Ok(()), None) => Err(client.invalid(Malformed::StateMissing)),
         (Err(status), _) => Ok(Err(status)),
     }
 }

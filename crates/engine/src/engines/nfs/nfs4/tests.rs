@@ -11,11 +11,11 @@ use iocurve_wire::rpc::opaque_auth;
 use iocurve_wire::xdr::to_bytes;
 
 use self::server::{Act, Seen, Server, Shared};
+use super::super::conversation::JUKEBOX_DELAY_NS;
 use super::super::conversation::{Conversation, Question, Results, Turn};
 use super::super::tests::scripted::{
     self, Program, READ, Reaction, WRITE, check_errno, explained, file, first, pattern,
 };
-use super::super::transport::patience::JUKEBOX_DELAY_NS;
 use super::super::{layout, remove};
 use super::Nfs4;
 use super::client::{self, Registration};

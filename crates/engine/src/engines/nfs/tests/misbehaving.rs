@@ -13,8 +13,8 @@ use iocurve_meter::{Clock, Nanos, SECOND};
 use iocurve_wire::record::RECORD_MARK_BYTES;
 
 use super::super::calls::Mountable;
+use super::super::conversation::JUKEBOX_DELAY_NS;
 use super::super::metadata::{NfsMetadataEngine, Opening};
-use super::super::transport::patience::JUKEBOX_DELAY_NS;
 use super::super::{layout, small_files};
 use super::scripted::{self, Files, Program, READ, Reaction, Script, Server, WRITE, file, marked, pattern};
 use crate::engines::buffers::Buffers;

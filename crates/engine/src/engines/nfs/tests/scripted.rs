@@ -112,6 +112,28 @@ impl<P> Clone for Server<P> {
     }
 }
 
+/// A mount of a server on a port of this machine.
+pub(crate) fn mount(port: u16, version: u32) -> NfsMount {
+    NfsMount {
+        host: "127.0.0.1".into(),
+        port: Some(port),
+        mount_port: Some(port),
+        export: EXPORT.into(),
+        version,
+        nconnect: 1,
+        session_slots: 64,
+        uid: 7,
+        gid: 8,
+        durability: Durability::None,
+        timeout_ns: 20 * SECOND,
+        keep_payload: true,
+        source: None,
+        rsize: None,
+        wsize: None,
+        tls: None,
+    }
+}
+
 impl<P: Program> Server<P> {
     pub(crate) fn new(script: impl FnMut(P::Seen) -> P::Act + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -163,24 +185,7 @@ impl<P: Program> Server<P> {
     }
 
     pub(crate) fn mount(&self) -> NfsMount {
-        NfsMount {
-            host: "127.0.0.1".into(),
-            port: Some(self.port),
-            mount_port: Some(self.port),
-            export: EXPORT.into(),
-            version: P::VERSION,
-            nconnect: 1,
-            session_slots: 64,
-            uid: 7,
-            gid: 8,
-            durability: Durability::None,
-            timeout_ns: 20 * SECOND,
-            keep_payload: true,
-            source: None,
-            rsize: None,
-            wsize: None,
-            tls: None,
-        }
+        mount(self.port, P::VERSION)
     }
 
     fn serve(&self, mut stream: TcpStream, connection: usize) {

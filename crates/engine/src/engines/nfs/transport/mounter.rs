@@ -14,12 +14,12 @@ use iocurve_wire::mount3::{
 use iocurve_wire::nfs3::{NFS_PORT, NFS_PROGRAM, NFS_V3, nfs_fh3};
 use iocurve_wire::portmap::{IPPROTO_TCP, PMAP_PORT, PMAP_PROG, PMAP_VERS, PMAPPROC_GETPORT, mapping};
 use iocurve_wire::rpc::{auth_flavor, authsys_parms, opaque_auth};
-use iocurve_wire::xdr::{Decode, Reader, to_bytes};
+use iocurve_wire::xdr::to_bytes;
 
 use super::patience::{Patience, connect_one};
-use super::rpc::{Rpc, seconds};
+use super::rpc::Rpc;
 use super::socket::{Route, Socket};
-use crate::error::EngineError;
+use crate::error::{ConnectionError, EngineError};
 use crate::plan::NfsMount;
 
 /// Most exports named in a message.
@@ -40,8 +40,8 @@ impl<'a> Mounter<'_, 'a> {
         let mut rpc = self.connect("MOUNT", port)?;
         rpc.credential = auth_sys(self.mount);
         let path: dirpath<'_> = self.mount.export.as_bytes();
-        let mounted: mountres3 = rpc.call(MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT, &path)?;
-        match mounted {
+        let results = rpc.call([MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT], &path)?;
+        match rpc.parsed::<mountres3>(&results)? {
             Ok(mounted) => Ok(mounted.fhandle),
             Err(status) => Err(EngineError::Nfs {
                 action: "mount",
@@ -71,30 +71,26 @@ impl<'a> Mounter<'_, 'a> {
         Ok(rpc)
     }
 
-    fn ask_port(&self, program: &str, prog: u32, vers: u32, option: &str) -> Result<u16, EngineError> {
+    fn ask_port(&self, program: &'static str, prog: u32, vers: u32, option: &'static str) -> Result<u16, EngineError> {
         let host = &self.mount.host;
-        let mut rpc = self.reach(PMAP_PORT, None)?.map_err(|error| {
-            let export = &self.mount.export;
-            EngineError::Connection(format!(
-                "the portmapper of {host} (port {PMAP_PORT}) does not tell the port of {program}: {error}; is the server \
-                 running? If it has no portmapper, name the ports: nfs://{host}{export}?nfsport=…&mountport=…"
-            ))
+        let mut rpc = self.reach(PMAP_PORT, None)?.map_err(|source| {
+            let (host, export) = (host.clone(), self.mount.export.clone());
+            ConnectionError::NoPortmapper { host, export, portmapper: PMAP_PORT, program, source }
         })?;
         let question = mapping { prog, vers, prot: IPPROTO_TCP, port: 0 };
-        let port: u32 = rpc.call(PMAP_PROG, PMAP_VERS, PMAPPROC_GETPORT, &question)?;
-        u16::try_from(port).ok().filter(|port| *port != 0).ok_or_else(|| {
-            EngineError::Connection(format!(
-                "the portmapper of {host} knows no {program} version {vers} over TCP: does the server serve NFSv3? If so, name \
-                 its port with {option}"
-            ))
-        })
+        let results = rpc.call([PMAP_PROG, PMAP_VERS, PMAPPROC_GETPORT], &question)?;
+        let port: u32 = rpc.parsed(&results)?;
+        u16::try_from(port)
+            .ok()
+            .filter(|port| *port != 0)
+            .ok_or_else(|| ConnectionError::NotRegistered { host: host.clone(), program, version: vers, option }.into())
     }
 
-    fn connect(&self, program: &str, port: u16) -> Result<Rpc<'a>, EngineError> {
+    fn connect(&self, program: &'static str, port: u16) -> Result<Rpc<'a>, EngineError> {
         let timeout_ns = self.mount.timeout_ns;
         let tls = self.tls()?.map(|tls| (tls, self.mount.version));
         self.reach(port, tls.as_ref())?
-            .map_err(|error| unreachable_error(program, &self.server(port), &error, timeout_ns))
+            .map_err(|source| unreachable_error(program, &self.server(port), source, timeout_ns))
     }
 
     /// Reads the keys, if the mount demands TLS.
@@ -103,7 +99,7 @@ impl<'a> Mounter<'_, 'a> {
         let (ca, certificate) = (tls.ca.as_deref().map(Path::new), tls.certificate.as_deref().map(Path::new));
         let keys = ClientKeys { ca, certificate, insecure: tls.insecure };
         let read = ClientTls::new(&keys, &self.mount.host);
-        read.map(|tls| Some(Arc::new(tls))).map_err(|error| EngineError::Connection(format!("TLS: {error}")))
+        read.map(|tls| Some(Arc::new(tls))).map_err(|error| ConnectionError::Tls(error).into())
     }
 
     /// Connects to the first of the host's addresses that answers.
@@ -111,7 +107,7 @@ impl<'a> Mounter<'_, 'a> {
         let NfsMount { host, timeout_ns, source, .. } = self.mount;
         let addresses = (host.trim_start_matches('[').trim_end_matches(']'), port)
             .to_socket_addrs()
-            .map_err(|error| EngineError::Connection(format!("the host name {host} cannot be resolved: {error}")))?;
+            .map_err(|source| ConnectionError::HostName { host: host.clone(), source })?;
         let source_text = source.map(|source| source.to_string()).unwrap_or_default();
         let mut result =
             Err(io::Error::other(format!("its addresses are not of the family of the local address {source_text}")));
@@ -141,20 +137,11 @@ pub(in crate::engines::nfs) fn connect(
     stop: &AtomicBool,
 ) -> Result<Socket, EngineError> {
     let connected = connect_one(route, &Patience::new(route.peer, timeout_ns, stop));
-    connected.map_err(|error| unreachable_error("NFS", server, &error, timeout_ns))
+    connected.map_err(|source| unreachable_error("NFS", server, source, timeout_ns))
 }
 
-fn unreachable_error(program: &str, server: &str, error: &io::Error, timeout_ns: Nanos) -> EngineError {
-    EngineError::Connection(match error.kind() {
-        io::ErrorKind::ConnectionRefused => {
-            format!("{program} server {server} refused the connection: is the server running, and is this its port?")
-        }
-        io::ErrorKind::TimedOut => format!(
-            "{program} server {server} did not answer within {:.1} s: is the address right, and does a firewall allow it?",
-            seconds(timeout_ns)
-        ),
-        _ => format!("{program} server {server} cannot be reached: {error}"),
-    })
+fn unreachable_error(program: &'static str, server: &str, source: io::Error, timeout_ns: Nanos) -> EngineError {
+    ConnectionError::Unreachable { program, server: server.to_owned(), timeout_ns, source }.into()
 }
 
 fn auth_sys(mount: &NfsMount) -> Vec<u8> {
@@ -178,8 +165,8 @@ fn mount_hint(status: mountstat3, rpc: &mut Rpc<'_>) -> String {
 
 /// Text that lists the server's exports; `None` if it does not list them.
 fn exported(rpc: &mut Rpc<'_>) -> Option<String> {
-    let results = rpc.transact(MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_EXPORT, &()).ok()?;
-    let list = exports::decode(&mut Reader::new(results)).ok()?;
+    let results = rpc.call([MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_EXPORT], &()).ok()?;
+    let list = rpc.parsed::<exports<'_>>(&results).ok()?;
     let mut names: Vec<String> =
         list.0.iter().take(EXPORTS_NAMED_MAX).map(|node| String::from_utf8_lossy(node.ex_dir).into_owned()).collect();
     if list.0.len() > EXPORTS_NAMED_MAX {

@@ -18,10 +18,8 @@ const PAUSE_NS_MIN: Nanos = 10_000_000;
 const PAUSE_NS_MAX: Nanos = SECOND;
 /// A call without an answer for this time is a stall.
 const SILENCE_NS: Nanos = 2 * SECOND;
-/// Delay before a call is repeated after `NFS3ERR_JUKEBOX`.
-pub(in crate::engines::nfs) const JUKEBOX_DELAY_NS: Nanos = 100_000_000;
-/// Longest grace period of a server.
-pub(in crate::engines::nfs) const GRACE_NS_MAX: Nanos = 300 * SECOND;
+/// Most time for giving opens and session back at the end.
+pub(in crate::engines::nfs) const LEAVE_NS: Nanos = 2 * SECOND;
 /// Longest time between two polls of the stop flag.
 pub(in crate::engines::nfs) const STOP_CHECK_NS: Nanos = 50_000_000;
 

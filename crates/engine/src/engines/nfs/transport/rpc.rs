@@ -1,21 +1,21 @@
-//! One call at a time on one connection, for set-up and layout.
+//! Waits for the calls of a conversation, one at a time on one connection: for set-up and layout.
 
-use std::fmt::Display;
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use iocurve_meter::{Nanos, SECOND};
+use iocurve_meter::Nanos;
 use iocurve_wire::mount3::MOUNT_PROGRAM;
 use iocurve_wire::nfs3::NFS_PROGRAM;
-use iocurve_wire::record::{Progress, RECORD_MARK_BYTES, Reassembler, RecordTooLong, write_record};
-use iocurve_wire::rpc::{Accepted, CallHeader, RPC_VERSION, Rejected, ReplyBody, ReplyHeader, auth_stat, opaque_auth};
+use iocurve_wire::record::{Progress, RECORD_MARK_BYTES, Reassembler, RecordTooLong};
+use iocurve_wire::rpc::{Accepted, CallHeader, Rejected, ReplyBody, ReplyHeader, auth_stat, opaque_auth};
 use iocurve_wire::xdr::{Decode, Encode, Reader, to_bytes};
 
-use super::super::conversation::{Conversation, Question, Results, Turn};
+use super::super::conversation::{Conversation, Line, Question, Results, Turn, encode, set_xid};
+use super::super::stream::{Stream, not_now};
 use super::patience::{Patience, STOP_CHECK_NS, connect_one, is_lost};
-use super::socket::{DONTWAIT, Route, Socket, not_now};
-use crate::error::EngineError;
+use super::socket::{Route, Socket};
+use crate::error::{ConnectionError, EngineError, InvalidReply};
 use crate::stall::{answered, has_answered};
 
 /// Longest reply accepted; a list of exports is the longest kind.
@@ -69,101 +69,69 @@ impl<'a> Rpc<'a> {
 
     /// Fails once calls should end.
     pub(in crate::engines::nfs) fn check_stop(&self) -> Result<(), EngineError> {
-        if self.stop.load(Ordering::Relaxed) { Err(self.broken(&io::Error::other("stopped"))) } else { Ok(()) }
+        if self.stop.load(Ordering::Relaxed) { Err(self.broken(io::Error::other("stopped"))) } else { Ok(()) }
     }
 
     /// Error for a reply that makes no sense.
-    pub(in crate::engines::nfs) fn invalid(&self, why: &dyn Display) -> EngineError {
-        invalid_reply(&self.server, self.program, why)
+    pub(in crate::engines::nfs) fn invalid(&self, why: impl Into<InvalidReply>) -> EngineError {
+        ConnectionError::invalid(&self.server, self.program, why).into()
     }
 
-    /// Makes the calls of a conversation with a version of the NFS program, one after another.
+    /// Makes the calls of a conversation, one after another.
     pub(in crate::engines::nfs) fn wait_for<T>(
         &mut self,
         mut conversation: Conversation<'_, T>,
-        version: u32,
     ) -> Result<T, EngineError> {
         let started = Instant::now();
         loop {
             let now = started.elapsed().as_nanos() as Nanos;
             match conversation.proceed(now, self.stop.load(Ordering::Relaxed)) {
-                Turn::Asks(Question { record, .. }) => {
-                    let bytes = self.send(record, NFS_PROGRAM, version)?.to_vec();
-                    conversation.answer(Ok(Results { bytes, was_repeated: self.was_repeated }));
-                }
+                Turn::Asks(Question { record, .. }) => conversation.answer(Ok(self.answer(record)?)),
                 Turn::Waits(until) => std::thread::sleep(Duration::from_nanos(until.saturating_sub(now))),
                 Turn::Ends(result) => return result,
             }
         }
     }
 
-    /// Calls a procedure; the results do not borrow from the reply.
-    pub(in crate::engines::nfs) fn call<R: for<'r> Decode<'r>>(
+    /// Makes one call of a program, version and procedure, and returns the results in its reply.
+    pub(in crate::engines::nfs) fn call(
         &mut self,
-        program: u32,
-        version: u32,
-        procedure: u32,
+        procedure: [u32; 3],
         arguments: &(impl Encode + ?Sized),
-    ) -> Result<R, EngineError> {
-        let (server, program_name) = (self.server.clone(), self.program);
-        let results = self.transact(program, version, procedure, arguments)?;
-        R::decode(&mut Reader::new(results)).map_err(|error| invalid_reply(&server, program_name, &error))
+    ) -> Result<Vec<u8>, EngineError> {
+        let (line, record) = (Line::default(), encode(&self.credential, procedure, arguments));
+        self.wait_for(Conversation::new(line.clone(), async move { Ok(line.ask(0, record).await?.bytes) }))
     }
 
-    /// Sends a call and returns the results in its reply, as [`Self::send`].
-    pub(in crate::engines::nfs) fn transact(
-        &mut self,
-        program: u32,
-        version: u32,
-        procedure: u32,
-        arguments: &(impl Encode + ?Sized),
-    ) -> Result<&[u8], EngineError> {
-        let call = encode(&self.credential, (program, version, procedure), arguments);
-        self.send(call, program, version)
+    /// Parses results; bytes behind them are passed over.
+    pub(in crate::engines::nfs) fn parsed<'r, T: Decode<'r>>(&self, results: &'r [u8]) -> Result<T, EngineError> {
+        T::decode(&mut Reader::new(results)).map_err(|error| self.invalid(error))
     }
 
-    /// Sends a call that is encoded and returns the results in its reply. Once this has failed for want of a reply, every
-    /// further call does so at once.
-    pub(in crate::engines::nfs) fn send(
-        &mut self,
-        mut call: Vec<u8>,
-        program: u32,
-        version: u32,
-    ) -> Result<&[u8], EngineError> {
+    /// Sends a call and waits for its reply. Once this has failed for want of a reply, every further call does so at once.
+    fn answer(&mut self, mut call: Vec<u8>) -> Result<Results, EngineError> {
         if std::mem::replace(&mut self.is_broken, true) {
-            return Err(EngineError::Connection(format!("the connection to server {} is given up", self.server)));
+            return Err(ConnectionError::GivenUp { server: self.server.clone() }.into());
         }
         self.xid = self.xid.wrapping_add(1);
         set_xid(&mut call, self.xid);
-        self.exchange(&call).map_err(|error| self.broken(&error))?;
+        self.exchange(&call).map_err(|error| self.broken(error))?;
         if !self.has_answered {
             self.has_answered = true;
             answered(self.route.peer);
         }
         let mut reader = Reader::new(&self.reply);
-        let header =
-            ReplyHeader::decode(&mut reader).map_err(|error| invalid_reply(&self.server, self.program, &error))?;
+        let header = ReplyHeader::decode(&mut reader).map_err(|error| self.invalid(error))?;
         if header.xid != self.xid {
-            return Err(invalid_reply(&self.server, self.program, &"it answers another call"));
+            return Err(self.invalid(InvalidReply::AnotherCall));
         }
         self.is_broken = false;
         match header.body {
-            ReplyBody::MSG_ACCEPTED(accepted) if accepted.stat == Accepted::SUCCESS(()) => Ok(reader.rest()),
-            ReplyBody::MSG_ACCEPTED(accepted) => Err(self.not_served(program, version, &accepted.stat)),
-            ReplyBody::MSG_DENIED(Rejected::AUTH_ERROR(auth_stat::AUTH_TOOWEAK)) if self.route.tls.is_none() => {
-                Err(EngineError::Connection(format!(
-                    "server {} refuses calls that are not encrypted: add tls to the URL (nfs://…?tls)",
-                    self.server
-                )))
+            ReplyBody::MSG_ACCEPTED(accepted) if accepted.stat == Accepted::SUCCESS(()) => {
+                Ok(Results { bytes: reader.rest().to_vec(), was_repeated: self.was_repeated })
             }
-            ReplyBody::MSG_DENIED(Rejected::AUTH_ERROR(_)) => Err(EngineError::Connection(format!(
-                "server {} refuses AUTH_SYS credentials from this client: check its exports, and whether it wants a \
-                 privileged port (option insecure)",
-                self.server
-            ))),
-            ReplyBody::MSG_DENIED(denied) => {
-                Err(invalid_reply(&self.server, self.program, &format!("it denies the call: {denied:?}")))
-            }
+            ReplyBody::MSG_ACCEPTED(accepted) => Err(self.not_served(&call, accepted.stat)),
+            ReplyBody::MSG_DENIED(denied) => Err(self.denied(denied)),
         }
     }
 
@@ -187,7 +155,7 @@ impl<'a> Rpc<'a> {
     fn exchange_once(&mut self, call: &[u8], patience: &Patience<'_>) -> io::Result<()> {
         let mut sent = 0;
         while sent < call.len() {
-            sent += self.retry(true, patience, |socket| socket.send(&call[sent..]))?;
+            sent += self.retry(true, patience, |socket| socket.send(&[IoSlice::new(&call[sent..])]))?;
         }
         self.receive_record(patience)
     }
@@ -219,7 +187,9 @@ impl<'a> Rpc<'a> {
     fn receive(&self, into: &mut [u8], patience: &Patience<'_>) -> io::Result<()> {
         let mut received = 0;
         while received < into.len() {
-            match self.retry(false, patience, |socket| socket.receive(&mut into[received..], DONTWAIT))? {
+            match self
+                .retry(false, patience, |socket| socket.receive(&mut [IoSliceMut::new(&mut into[received..])], false))?
+            {
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 bytes => received += bytes,
             }
@@ -245,68 +215,39 @@ impl<'a> Rpc<'a> {
         }
     }
 
-    fn broken(&self, error: &io::Error) -> EngineError {
-        let server = &self.server;
-        EngineError::Connection(match error.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                format!(
-                    "server {server} closed the connection without an answer: is this the port of an {} server?",
-                    self.program
-                )
-            }
-            io::ErrorKind::TimedOut => {
-                format!("server {server} did not answer within {:.1} s", seconds(self.timeout_ns))
-            }
-            _ => format!("server {server}: {error}"),
-        })
+    fn broken(&self, source: io::Error) -> EngineError {
+        let Self { program, ref server, timeout_ns, .. } = *self;
+        ConnectionError::Broken { program, server: server.clone(), timeout_ns, source }.into()
     }
 
-    fn not_served(&self, program: u32, version: u32, stat: &Accepted) -> EngineError {
-        let name = match program {
+    fn denied(&self, denied: Rejected) -> EngineError {
+        let server = self.server.clone();
+        match denied {
+            Rejected::AUTH_ERROR(auth_stat::AUTH_TOOWEAK) if self.route.tls.is_none() => {
+                ConnectionError::NotEncrypted { server }.into()
+            }
+            Rejected::AUTH_ERROR(_) => ConnectionError::CredentialRefused { server }.into(),
+            Rejected::RPC_MISMATCH(_) => self.invalid(InvalidReply::Denied(denied)),
+        }
+    }
+
+    fn not_served(&self, call: &[u8], stat: Accepted) -> EngineError {
+        let header = CallHeader::decode(&mut Reader::new(&call[RECORD_MARK_BYTES..])).expect("a call made here");
+        let (server, version) = (self.server.clone(), header.vers);
+        let program = match header.prog {
             NFS_PROGRAM => "NFS",
             MOUNT_PROGRAM => "MOUNT",
             _ => "portmapper",
         };
-        EngineError::Connection(match stat {
+        match stat {
             Accepted::PROG_UNAVAIL(()) | Accepted::PROG_MISMATCH(_) => {
-                format!("server {} does not serve {name} version {version} on this port; check the port", self.server)
+                ConnectionError::NotServed { server, program, version }.into()
             }
-            _ => format!("server {} could not perform a call to {name}: {stat:?}", self.server),
-        })
+            stat => ConnectionError::NotPerformed { server, program, stat }.into(),
+        }
     }
-}
-
-/// Encodes a call of a program, version and procedure, record mark first, without its `xid`.
-pub(in crate::engines::nfs) fn encode(
-    credential: &[u8],
-    (prog, vers, proc): (u32, u32, u32),
-    arguments: &(impl Encode + ?Sized),
-) -> Vec<u8> {
-    let mut call = Vec::new();
-    let cred = opaque_auth::decode(&mut Reader::new(credential)).expect("a credential made here");
-    let header = CallHeader { xid: 0, rpcvers: RPC_VERSION, prog, vers, proc, cred, verf: opaque_auth::NONE };
-    write_record(&mut call, |writer| {
-        header.encode(writer);
-        arguments.encode(writer);
-    });
-    call
-}
-
-/// Sets the `xid` of an encoded call.
-pub(in crate::engines::nfs) fn set_xid(call: &mut [u8], xid: u32) {
-    call[RECORD_MARK_BYTES..RECORD_MARK_BYTES + 4].copy_from_slice(&xid.to_be_bytes());
 }
 
 fn too_long(_: RecordTooLong) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "its reply is longer than any valid one")
-}
-
-/// Error for a reply that makes no sense.
-pub(in crate::engines::nfs) fn invalid_reply(server: &str, program: &str, why: &dyn Display) -> EngineError {
-    EngineError::Connection(format!("invalid reply from server {server} ({why}); is it an {program} server?"))
-}
-
-/// Nanoseconds in seconds, for messages.
-pub(in crate::engines::nfs) fn seconds(nanos: Nanos) -> f64 {
-    nanos as f64 / SECOND as f64
 }

@@ -1,26 +1,29 @@
 //! A thin wrapper around a TCP socket.
 //!
-//! Sockets block, so that a worker with one connection can wait in `recv` itself; pass [`DONTWAIT`] to avoid waiting.
+//! Sockets block, so that a worker with one connection can wait in `recv` itself.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use iocurve_meter::Nanos;
 use iocurve_tls::{Channel, ClientTls, Wait};
+use rustix::io::{Errno, ioctl_fionbio};
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
+use super::super::stream::Stream;
 use crate::outcome::ConnectionOutcome;
 
 /// Most time of a blocking receive: less than a worker's wait, so that deadlines are met.
 pub(in crate::engines::nfs) const RECEIVE_WAIT_NS: Nanos = 20_000_000;
-/// Flag for [`Socket::receive`] and [`Socket::discard`].
-pub(in crate::engines::nfs) const DONTWAIT: libc::c_int = libc::MSG_DONTWAIT;
-/// Most pieces in one gathered send (`UIO_MAXIOV`).
-pub(in crate::engines::nfs) const PIECES_MAX: usize = 1024;
+/// A send neither waits nor raises a signal.
+const SEND: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 
 /// Privileged ports, without those below 665 that well-known services use (as the Linux NFS client chooses).
 const RESERVED_PORTS: std::ops::RangeInclusive<u32> = 665..=1023;
@@ -28,9 +31,9 @@ const RESERVED_PORTS: std::ops::RangeInclusive<u32> = 665..=1023;
 const RESERVED_PORT_TRIES: u32 = 8;
 
 /// Congestion control towards servers on this machine. BBR sends by timers, which halves WRITE throughput on loopback.
-const LOOPBACK_CONGESTION: &[u8; 16] = b"reno\0\0\0\0\0\0\0\0\0\0\0\0";
+const LOOPBACK_CONGESTION: &str = "reno";
 /// Send buffer towards servers on this machine: bytes queued in sockets should fit the processor's caches.
-const LOOPBACK_SEND_BYTES: libc::c_int = 512 << 10;
+const LOOPBACK_SEND_BYTES: usize = 512 << 10;
 
 /// Bytes of `struct tcp_info` up to `tcpi_sndbuf_limited` (Linux 4.10).
 const TCP_INFO_BYTES: usize = 192;
@@ -88,21 +91,15 @@ impl Socket {
     /// Result of the attempt to connect: `None` once calls can be sent, or the event that TLS waits for next. From here on
     /// the socket blocks.
     pub(in crate::engines::nfs) fn connected(&self) -> io::Result<Option<Wait>> {
-        match self.option(libc::SOL_SOCKET, libc::SO_ERROR)? {
-            0 => {
-                let off: libc::c_int = 0;
-                // SAFETY: FIONBIO reads one int.
-                check(unsafe { libc::ioctl(self.as_raw_fd(), libc::FIONBIO, &raw const off) } as isize)?;
-                let establish = |channel: &RefCell<Channel>| channel.borrow_mut().establish(&mut self.plain(DONTWAIT));
-                self.tls.as_deref().map_or(Ok(None), establish)
-            }
-            errno => Err(io::Error::from_raw_os_error(errno)),
-        }
+        sockopt::socket_error(&self.fd)??;
+        ioctl_fionbio(&self.fd, false)?;
+        let establish = |channel: &RefCell<Channel>| channel.borrow_mut().establish(&mut self.plain(false));
+        self.tls.as_deref().map_or(Ok(None), establish)
     }
 
-    /// The socket without TLS; only its first receive may wait, and only without `DONTWAIT`.
-    fn plain(&self, flags: libc::c_int) -> Plain<'_> {
-        Plain { socket: &self.fd, flags }
+    /// The socket without TLS; only its first receive may wait, and only if it `waits`.
+    fn plain(&self, waits: bool) -> Plain<'_> {
+        Plain { socket: &self.fd, waits }
     }
 
     /// Waits until the socket can be read (`write`: written) or `wait_ns` have passed; returns `true` if it can.
@@ -122,87 +119,9 @@ impl Socket {
         }
     }
 
-    /// Sends as much of one piece as the socket accepts now.
-    pub(in crate::engines::nfs) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
-        if let Some(channel) = &self.tls {
-            return channel.borrow_mut().send(&mut self.plain(DONTWAIT), &[IoSlice::new(bytes)]);
-        }
-        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: the slice is valid for its length.
-        check(unsafe { libc::send(self.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
-    }
-
-    /// Sends as much as the socket accepts of at most [`PIECES_MAX`] pieces, in one system call.
-    ///
-    /// # Safety
-    /// Every piece points to readable memory.
-    pub(in crate::engines::nfs) unsafe fn send_gathered(&self, pieces: &[libc::iovec]) -> io::Result<usize> {
-        if let Some(channel) = &self.tls {
-            // SAFETY: by this function's contract.
-            let slice =
-                |piece: &libc::iovec| unsafe { std::slice::from_raw_parts(piece.iov_base.cast(), piece.iov_len) };
-            let pieces: Vec<_> = pieces.iter().map(|piece| IoSlice::new(slice(piece))).collect();
-            return channel.borrow_mut().send(&mut self.plain(DONTWAIT), &pieces);
-        }
-        let message = message(pieces);
-        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: the pieces are valid by this function's contract.
-        check(unsafe { libc::sendmsg(self.as_raw_fd(), &raw const message, flags) })
-    }
-
-    /// Receives into one buffer.
-    pub(in crate::engines::nfs) fn receive(&self, into: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
-        if let Some(channel) = &self.tls {
-            return channel.borrow_mut().receive(&mut self.plain(flags), &mut [IoSliceMut::new(into)]);
-        }
-        // SAFETY: the slice is valid for its length.
-        check(unsafe { libc::recv(self.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) })
-    }
-
-    /// Receives into several buffers, in order.
-    ///
-    /// # Safety
-    /// Every piece points to writable memory.
-    pub(in crate::engines::nfs) unsafe fn receive_scattered(
-        &self,
-        pieces: &[libc::iovec],
-        flags: libc::c_int,
-    ) -> io::Result<usize> {
-        if let Some(channel) = &self.tls {
-            let slice = |piece: &libc::iovec| {
-                // SAFETY: by this function's contract.
-                unsafe { std::slice::from_raw_parts_mut(piece.iov_base.cast(), piece.iov_len) }
-            };
-            let mut pieces: Vec<_> = pieces.iter().map(|piece| IoSliceMut::new(slice(piece))).collect();
-            return channel.borrow_mut().receive(&mut self.plain(flags), &mut pieces);
-        }
-        let mut message = message(pieces);
-        // SAFETY: the pieces are valid by this function's contract.
-        check(unsafe { libc::recvmsg(self.as_raw_fd(), &raw mut message, flags) })
-    }
-
-    /// Drops up to `bytes` received bytes in the kernel, without copying them (tcp(7), `MSG_TRUNC`).
-    pub(in crate::engines::nfs) fn discard(&self, bytes: usize, flags: libc::c_int) -> io::Result<usize> {
-        if let Some(channel) = &self.tls {
-            return channel.borrow_mut().discard(&mut self.plain(flags), bytes);
-        }
-        let flags = flags | libc::MSG_TRUNC;
-        // SAFETY: TCP touches no memory with MSG_TRUNC; if it did, a null pointer is an error, not a stray write.
-        check(unsafe { libc::recv(self.as_raw_fd(), std::ptr::null_mut(), bytes, flags) })
-    }
-
     /// Name of the congestion control in use.
     pub(in crate::engines::nfs) fn congestion_control(&self) -> Option<String> {
-        let mut name = [0_u8; 16];
-        let mut length = name.len() as libc::socklen_t;
-        // SAFETY: the array has room for `length` bytes.
-        let result = unsafe {
-            let option = libc::TCP_CONGESTION;
-            libc::getsockopt(self.as_raw_fd(), libc::IPPROTO_TCP, option, name.as_mut_ptr().cast(), &raw mut length)
-        };
-        check(result as isize).ok()?;
-        let name = name.split(|byte| *byte == 0).next()?;
-        Some(String::from_utf8_lossy(name).into_owned())
+        sockopt::tcp_congestion(&self.fd).ok()
     }
 
     /// State of the connection, by `struct tcp_info` (include/uapi/linux/tcp.h); what an older kernel lacks is 0.
@@ -236,33 +155,29 @@ impl Socket {
         let address = &route.peer;
         let tls = route.tls.as_ref().map(|(tls, version)| Channel::client(tls, *version)).transpose()?;
         let tls = tls.map(|channel| Box::new(RefCell::new(channel)));
-        let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-        let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: no memory is passed.
-        let fd = check(unsafe { libc::socket(family, kind, 0) } as isize)? as RawFd;
-        // SAFETY: a new descriptor without another owner.
-        let socket = Self { fd: unsafe { OwnedFd::from_raw_fd(fd) }, tls };
-        socket.set(libc::IPPROTO_TCP, libc::TCP_NODELAY, &1i32)?;
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let fd = net::socket_with(family, SocketType::STREAM, flags, None)?;
+        sockopt::set_tcp_nodelay(&fd, true)?;
         if address.ip().is_loopback() {
             // Both only improve speed.
-            let _ = socket.set(libc::IPPROTO_TCP, libc::TCP_CONGESTION, LOOPBACK_CONGESTION);
-            let _ = socket.set(libc::SOL_SOCKET, libc::SO_SNDBUF, &LOOPBACK_SEND_BYTES);
+            let _ = sockopt::set_tcp_congestion(&fd, LOOPBACK_CONGESTION);
+            let _ = sockopt::set_socket_send_buffer_size(&fd, LOOPBACK_SEND_BYTES);
         }
         // Detects a server that vanished, even when all our bytes are acknowledged.
-        socket.set(libc::SOL_SOCKET, libc::SO_KEEPALIVE, &1i32)?;
-        socket.set(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, &10i32)?;
-        socket.set(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, &5i32)?;
-        let wait = libc::timeval { tv_sec: 0, tv_usec: (RECEIVE_WAIT_NS / 1000) as libc::suseconds_t };
-        socket.set(libc::SOL_SOCKET, libc::SO_RCVTIMEO, &wait)?;
-        Ok(socket)
+        sockopt::set_socket_keepalive(&fd, true)?;
+        sockopt::set_tcp_keepidle(&fd, Duration::from_secs(10))?;
+        sockopt::set_tcp_keepintvl(&fd, Duration::from_secs(5))?;
+        sockopt::set_socket_timeout(&fd, Timeout::Recv, Some(Duration::from_nanos(RECEIVE_WAIT_NS)))?;
+        Ok(Self { fd, tls })
     }
 
     fn connect_from_any_port(self, route: &Route) -> io::Result<Self> {
         if route.source.is_some() {
             // The port is chosen when connecting, so that connections to other servers may use the same one. Without
             // it, ports are only scarcer.
-            let _ = self.set(libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, &1i32);
-            self.bind(&route.local(0))?;
+            let _ = self.choose_port_late();
+            net::bind(&self.fd, &route.local(0))?;
         }
         self.connect(&route.peer)?;
         Ok(self)
@@ -276,8 +191,8 @@ impl Socket {
             // Different processes start at different ports, to avoid collisions.
             let step = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_add(std::process::id().wrapping_mul(61));
             let port = (RESERVED_PORTS.end() - step % ports) as u16;
-            match self.bind(&route.local(port)) {
-                Err(error) if error.raw_os_error() == Some(libc::EADDRINUSE) => {}
+            match net::bind(&self.fd, &route.local(port)) {
+                Err(Errno::ADDRINUSE) => {}
                 Err(_) => return false,
                 Ok(()) => {
                     self.free_port_on_close();
@@ -288,44 +203,63 @@ impl Socket {
         false
     }
 
-    fn bind(&self, local: &SocketAddr) -> io::Result<()> {
-        let (storage, length) = sockaddr(local);
-        // SAFETY: the address is valid for its length.
-        check(unsafe { libc::bind(self.as_raw_fd(), (&raw const storage).cast(), length) } as isize).map(drop)
-    }
-
     /// Resets the connection on close: otherwise the port would be blocked for a minute, and privileged ports are few.
     /// No data are lost: a connection is closed only when no reply is outstanding on it.
     fn free_port_on_close(&self) {
-        let reset = libc::linger { l_onoff: 1, l_linger: 0 };
         // If this fails, ports are only scarcer.
-        let _ = self.set(libc::SOL_SOCKET, libc::SO_LINGER, &reset);
+        let _ = sockopt::set_socket_linger(&self.fd, Some(Duration::ZERO));
     }
 
     fn connect(&self, address: &SocketAddr) -> io::Result<()> {
-        let (storage, length) = sockaddr(address);
-        // SAFETY: the address is valid for its length.
-        match check(unsafe { libc::connect(self.as_raw_fd(), (&raw const storage).cast(), length) } as isize) {
-            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+        match net::connect(&self.fd, address) {
+            Err(error) if error != Errno::INPROGRESS => Err(error.into()),
             _ => Ok(()),
         }
     }
 
-    fn set<T>(&self, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
-        let length = size_of::<T>() as libc::socklen_t;
+    fn choose_port_late(&self) -> io::Result<usize> {
+        let (on, length) = (1 as libc::c_int, size_of::<libc::c_int>() as libc::socklen_t);
+        let option = libc::IP_BIND_ADDRESS_NO_PORT;
         // SAFETY: the value is valid for its length.
-        check(unsafe { libc::setsockopt(self.as_raw_fd(), level, name, (&raw const *value).cast(), length) } as isize)
-            .map(drop)
+        check(unsafe {
+            libc::setsockopt(self.as_raw_fd(), libc::IPPROTO_IP, option, (&raw const on).cast(), length) as isize
+        })
+    }
+}
+
+impl Stream for Socket {
+    fn send(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        if let Some(channel) = &self.tls {
+            return channel.borrow_mut().send(&mut self.plain(false), pieces);
+        }
+        if let [piece] = pieces {
+            return Ok(net::send(&self.fd, piece, SEND)?);
+        }
+        let message = message(pieces.as_ptr().cast(), pieces.len());
+        // SAFETY: an `IoSlice` is an iovec of readable memory.
+        check(unsafe { libc::sendmsg(self.as_raw_fd(), &raw const message, SEND.bits() as libc::c_int) })
     }
 
-    fn option(&self, level: libc::c_int, name: libc::c_int) -> io::Result<libc::c_int> {
-        let mut value: libc::c_int = 0;
-        let mut length = size_of::<libc::c_int>() as libc::socklen_t;
-        // SAFETY: value and length are valid, and the option is an int.
-        let result =
-            unsafe { libc::getsockopt(self.as_raw_fd(), level, name, (&raw mut value).cast(), &raw mut length) };
-        check(result as isize)?;
-        Ok(value)
+    fn receive(&self, into: &mut [IoSliceMut<'_>], waits: bool) -> io::Result<usize> {
+        if let Some(channel) = &self.tls {
+            return channel.borrow_mut().receive(&mut self.plain(waits), into);
+        }
+        if let [piece] = into {
+            return receive(&self.fd, piece, waits);
+        }
+        let mut message = message(into.as_ptr().cast(), into.len());
+        // SAFETY: an `IoSliceMut` is an iovec of writable memory that nothing else refers to.
+        check(unsafe { libc::recvmsg(self.as_raw_fd(), &raw mut message, receive_flags(waits).bits() as libc::c_int) })
+    }
+
+    /// Nothing is copied from the kernel (tcp(7), `MSG_TRUNC`).
+    fn discard(&self, bytes: usize, waits: bool) -> io::Result<usize> {
+        if let Some(channel) = &self.tls {
+            return channel.borrow_mut().discard(&mut self.plain(waits), bytes);
+        }
+        let flags = (receive_flags(waits) | RecvFlags::TRUNC).bits() as libc::c_int;
+        // SAFETY: TCP touches no memory with MSG_TRUNC; if it did, a null pointer is an error, not a stray write.
+        check(unsafe { libc::recv(self.as_raw_fd(), std::ptr::null_mut(), bytes, flags) })
     }
 }
 
@@ -338,23 +272,19 @@ impl AsRawFd for Socket {
 /// The bytes of a socket as TLS has them.
 struct Plain<'s> {
     socket: &'s OwnedFd,
-    /// Flags of the next receive.
-    flags: libc::c_int,
+    /// The next receive may wait.
+    waits: bool,
 }
 
 impl Read for Plain<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let flags = mem::replace(&mut self.flags, DONTWAIT);
-        // SAFETY: the slice is valid for its length.
-        check(unsafe { libc::recv(self.socket.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) })
+        receive(self.socket, into, mem::take(&mut self.waits))
     }
 }
 
 impl Write for Plain<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: the slice is valid for its length.
-        check(unsafe { libc::send(self.socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
+        Ok(net::send(self.socket, bytes, SEND)?)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -362,9 +292,12 @@ impl Write for Plain<'_> {
     }
 }
 
-/// Returns `true` for an error that only means "try again later".
-pub(in crate::engines::nfs) fn not_now(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+fn receive(socket: &OwnedFd, into: &mut [u8], waits: bool) -> io::Result<usize> {
+    Ok(net::recv(socket, into, receive_flags(waits))?.1)
+}
+
+fn receive_flags(waits: bool) -> RecvFlags {
+    if waits { RecvFlags::empty() } else { RecvFlags::DONTWAIT }
 }
 
 fn check(result: isize) -> io::Result<usize> {
@@ -378,41 +311,10 @@ fn timespec(wait_ns: Nanos) -> libc::timespec {
     }
 }
 
-fn message(pieces: &[libc::iovec]) -> libc::msghdr {
+fn message(pieces: *const libc::iovec, count: usize) -> libc::msghdr {
     // SAFETY: all zeros is a valid empty msghdr.
     let mut message: libc::msghdr = unsafe { mem::zeroed() };
-    message.msg_iov = pieces.as_ptr().cast_mut();
-    message.msg_iovlen = pieces.len() as _;
+    message.msg_iov = pieces.cast_mut();
+    message.msg_iovlen = count as _;
     message
-}
-
-fn sockaddr(address: &SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
-    // SAFETY: all zeros is a valid sockaddr_storage.
-    let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };
-    let length = match address {
-        SocketAddr::V4(v4) => {
-            let plain = libc::sockaddr_in {
-                sin_family: libc::AF_INET as libc::sa_family_t,
-                sin_port: v4.port().to_be(),
-                sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(v4.ip().octets()) },
-                sin_zero: [0; 8],
-            };
-            // SAFETY: a sockaddr_storage has the size and alignment for every address family.
-            unsafe { (&raw mut storage).cast::<libc::sockaddr_in>().write(plain) };
-            size_of::<libc::sockaddr_in>()
-        }
-        SocketAddr::V6(v6) => {
-            let plain = libc::sockaddr_in6 {
-                sin6_family: libc::AF_INET6 as libc::sa_family_t,
-                sin6_port: v6.port().to_be(),
-                sin6_flowinfo: v6.flowinfo(),
-                sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
-                sin6_scope_id: v6.scope_id(),
-            };
-            // SAFETY: as above.
-            unsafe { (&raw mut storage).cast::<libc::sockaddr_in6>().write(plain) };
-            size_of::<libc::sockaddr_in6>()
-        }
-    };
-    (storage, length as libc::socklen_t)
 }
