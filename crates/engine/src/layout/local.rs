@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use iocurve_meter::{mix, seed_of};
+use rustix::fs::{FallocateFlags, fallocate, statvfs};
+use rustix::io::Errno;
 
 use crate::engines::files::length_bytes;
 use crate::error::{EngineError, TargetError};
@@ -307,14 +309,10 @@ fn sync_range(file: &File, start: u64, flags: libc::c_uint) -> io::Result<()> {
 /// Extends without writing. The space is preallocated if the file system supports that; otherwise the file is sparse.
 fn reserve(file: &File, from: u64, end: u64) -> io::Result<()> {
     loop {
-        // SAFETY: only numbers are passed.
-        let code = unsafe { libc::fallocate(file.as_raw_fd(), 0, from as i64, (end - from) as i64) };
-        let error = io::Error::last_os_error();
-        match error.raw_os_error() {
-            _ if code == 0 => return Ok(()),
-            Some(libc::EINTR) => {}
-            Some(libc::EOPNOTSUPP | libc::ENOSYS) => return file.set_len(end),
-            _ => return Err(error),
+        match fallocate(file, FallocateFlags::empty(), from, end - from) {
+            Err(Errno::INTR) => {}
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return file.set_len(end),
+            result => return Ok(result?),
         }
     }
 }
@@ -339,13 +337,8 @@ fn check_space(targets: &[Target]) -> Result<(), EngineError> {
 
 /// Bytes that the file system of `path` has for users; `None` if it does not report them.
 fn available_bytes(path: &Path) -> Option<u64> {
-    use std::os::unix::ffi::OsStrExt;
-    let directory = std::ffi::CString::new(directory_of(path).as_os_str().as_bytes()).ok()?;
-    // SAFETY: all zeros is a valid `statvfs`.
-    let mut status: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: `directory` ends with a zero byte and `status` is writable.
-    let code = unsafe { libc::statvfs(directory.as_ptr(), &raw mut status) };
-    (code == 0 && status.f_blocks > 0).then(|| status.f_bavail.saturating_mul(status.f_frsize))
+    let status = statvfs(directory_of(path)).ok()?;
+    (status.f_blocks > 0).then(|| status.f_bavail.saturating_mul(status.f_frsize))
 }
 
 fn layout_error(path: &Path, missing: u64, source: &io::Error, available: Option<u64>) -> EngineError {

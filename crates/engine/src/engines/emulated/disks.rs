@@ -5,14 +5,14 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs::{self, File};
-use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use iocurve_meter::{Clock, Nanos};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use super::model::{Access, Admitted, Machine};
 use super::state::{CachedFile, State};
@@ -158,15 +158,11 @@ fn lock_of(machine: &Mutex<Attached>) -> MutexGuard<'_, Attached> {
 fn lock(directory: &Path) -> Result<File, EngineError> {
     let failed = |action, source| EngineError::Path { action, path: directory.display().to_string(), source };
     let opened = File::open(directory).map_err(|source| failed("open the emulated disk in", source))?;
-    // SAFETY: a system call without pointers.
-    if unsafe { libc::flock(opened.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-        return Ok(opened);
+    match flock(&opened, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(opened),
+        Err(Errno::WOULDBLOCK) => Err(TargetError::DiskInUse { directory: directory.display().to_string() }.into()),
+        Err(error) => Err(failed("lock the emulated disk in", error.into())),
     }
-    let source = io::Error::last_os_error();
-    if source.raw_os_error() == Some(libc::EWOULDBLOCK) {
-        return Err(TargetError::DiskInUse { directory: directory.display().to_string() }.into());
-    }
-    Err(failed("lock the emulated disk in", source))
 }
 
 fn inode(path: &str) -> Option<u64> {

@@ -5,12 +5,14 @@ mod direct;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, Seek, SeekFrom};
+use std::io::{self, Seek};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use rustix::fs::{Advice, SeekFrom, fadvise, fdatasync, seek};
 
 use self::device::refuse_device_in_use;
 pub(crate) use self::direct::check_direct_blocks;
@@ -54,15 +56,11 @@ impl LocalFiles {
 
     /// Writes dirty pages to the storage and drops them from the page cache, so that reads come from the storage.
     pub(crate) fn settle(&self) -> Result<(), EngineError> {
-        let failed = || EngineError::System { action: "flush what was written", source: io::Error::last_os_error() };
         for file in &self.files {
-            // SAFETY: system calls without pointers. Pages that stay in the cache are no failure.
-            unsafe {
-                if libc::fdatasync(file.as_raw_fd()) != 0 {
-                    return Err(failed());
-                }
-                libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED);
-            }
+            let flushed = fdatasync(file);
+            flushed.map_err(|error| EngineError::System { action: "flush what was written", source: error.into() })?;
+            // Pages that stay in the cache are no failure.
+            let _ = fadvise(file, 0, None, Advice::DontNeed);
         }
         Ok(())
     }
@@ -129,15 +127,14 @@ pub(crate) fn unwritten_bytes(plan: &FilePlan) -> u64 {
     let Ok(file) = File::open(&plan.path) else { return 0 };
     let length = file.metadata().map_or(0, |status| status.len());
     let (mut at, end) = (plan.offset_bytes, plan.offset_bytes.saturating_add(plan.bytes).min(length));
-    let seek = |from: u64, whence| {
-        // SAFETY: a system call without pointers.
-        u64::try_from(unsafe { libc::lseek(file.as_raw_fd(), from as i64, whence) }).ok()
-    };
     let mut unwritten = 0;
     for _ in 0..HOLES_MAX {
-        let Some(hole) = seek(at, libc::SEEK_HOLE).filter(|&hole| hole < end) else { break };
+        let Ok(hole) = seek(&file, SeekFrom::Hole(at)) else { break };
+        if hole >= end {
+            break;
+        }
         // No data follow: the hole reaches to the end.
-        at = seek(hole, libc::SEEK_DATA).map_or(end, |data| data.min(end));
+        at = seek(&file, SeekFrom::Data(hole)).map_or(end, |data| data.min(end));
         unwritten += at - hole;
     }
     unwritten
@@ -183,7 +180,7 @@ pub(crate) fn length_bytes(path: &Path) -> Result<u64, EngineError> {
         return Ok(metadata.len());
     }
     if metadata.file_type().is_block_device() {
-        return File::open(path).and_then(|mut device| device.seek(SeekFrom::End(0))).map_err(failed);
+        return File::open(path).and_then(|mut device| device.seek(io::SeekFrom::End(0))).map_err(failed);
     }
     if is_endless(&metadata) {
         return Ok(i64::MAX as u64);

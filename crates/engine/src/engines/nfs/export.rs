@@ -148,12 +148,10 @@ impl<'a, P: Mountable> Export<'a, P> {
             directory = match self.look_up(&directory, part, path)? {
                 Some(Node { handle, kind: EntryKind::Directory, .. }) => handle,
                 Some(_) => {
-                    let (path, name) = (path.to_owned(), part.to_owned());
-                    return Err(TargetError::NotADirectoryIn { path, name }.into());
+                    return Err(TargetError::NotADirectoryIn { path: path.into(), name: part.into() }.into());
                 }
                 None => {
-                    let (path, directory) = (path.to_owned(), part.to_owned());
-                    return Err(TargetError::MissingDirectory { path, directory }.into());
+                    return Err(TargetError::MissingDirectory { path: path.into(), directory: part.into() }.into());
                 }
             };
         }
@@ -173,8 +171,7 @@ impl<'a, P: Mountable> Export<'a, P> {
             let (page, entries) = page.map_err(|status| refused::<P>("list", path, status))?;
             all.extend(entries);
             if all.len() > DIRECTORY_ENTRIES_MAX {
-                let path = path.to_owned();
-                return Err(TargetError::TooManyEntries { path, most: DIRECTORY_ENTRIES_MAX }.into());
+                return Err(TargetError::TooManyEntries { path: path.into(), most: DIRECTORY_ENTRIES_MAX }.into());
             }
             if page.is_end {
                 return Ok(all);

@@ -43,15 +43,13 @@ fn open_root<P: Mountable>(
         directory = match export.look_up(&directory, part, root)? {
             Some(Node { handle, kind: EntryKind::Directory, .. }) => handle,
             Some(_) => {
-                let (root, name) = (root.to_owned(), part.to_owned());
-                return Err(TargetError::NotADirectoryInRoot { root, name }.into());
+                return Err(TargetError::NotADirectoryInRoot { root: root.into(), name: part.into() }.into());
             }
             None if creates_parents || parts.peek().is_none() => {
                 make(export, &Entry { directory: &directory, name: part }, root)?
             }
             None => {
-                let (root, name) = (root.to_owned(), part.to_owned());
-                return Err(TargetError::MissingInRoot { root, name }.into());
+                return Err(TargetError::MissingInRoot { root: root.into(), name: part.into() }.into());
             }
         };
     }

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use iocurve_meter::Nanos;
-use iocurve_wire::client_fast::{CommitResult, Malformed, ReadResult, Unparsed, Verdict, WriteResult, padding};
+use iocurve_wire::client_fast::{CommitResult, Malformed, ReadResult, Unparsed, Verdict, WriteResult};
 use iocurve_wire::nfs3::nfsstat3;
 
 use crate::engines::buffers::SlotMap;
@@ -222,7 +222,7 @@ impl<P: Protocol> Flight<P> {
     /// Queues a call.
     pub(in crate::engines::nfs) fn write(&self, index: u32, outgoing: &mut Outgoing) {
         let call = &self.calls[index];
-        let (xid, sequence, Part { kind, slot, file, offset, length, at }) = (call.xid, call.sequence, call.part);
+        let (xid, sequence, Part { kind, slot, file, offset, length, .. }) = (call.xid, call.sequence, call.part);
         let arguments = Arguments { xid, sequence, file, offset, length };
         outgoing.call(|heads| match kind {
             CallKind::Read => self.protocol.append_read(arguments, heads),
@@ -242,7 +242,7 @@ impl<P: Protocol> Flight<P> {
             }
         });
         if kind == CallKind::Write {
-            outgoing.payload(slot, at, length, padding(length));
+            outgoing.payload(&call.part);
         }
     }
 

@@ -4,9 +4,12 @@ use std::io::{self, IoSlice};
 use std::mem;
 use std::slice;
 
+use iocurve_wire::client_fast::padding;
+
 use crate::engines::buffers::SlotMap;
 
 use super::super::stream::{PIECES_MAX, Stream, not_now};
+use super::table::Part;
 
 /// Unsent bytes of one connection.
 #[derive(Debug, Default)]
@@ -42,7 +45,9 @@ impl Outgoing {
     }
 
     /// Queues the payload of the previous call, and its padding.
-    pub(in crate::engines::nfs) fn payload(&mut self, slot: u32, at: u32, length: u32, padding: u32) {
+    pub(in crate::engines::nfs) fn payload(&mut self, call: &Part) {
+        let Part { slot, at, length, .. } = *call;
+        let padding = padding(length);
         self.pieces.push(Piece::Payload { slot, at, length });
         if padding > 0 {
             self.call(|heads| heads.extend_from_slice(&[0; 3][..padding as usize]));
