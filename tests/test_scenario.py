@@ -55,7 +55,7 @@ def request(scenario: Scenario, directory: Path) -> Request:
 
 
 def requested(scenario: Scenario, named: Sequence[str], **said: Any) -> Request:
-    """What a command line asks for, where it says no more than this."""
+    """The request of a command line that says no more than this."""
     silent: dict[str, Any] = {
         "quick": False,
         "full": False,

@@ -37,7 +37,7 @@ def sections(directory: Path, text: str, *arguments: str, number: int = 0) -> tu
 
 
 def view(made: ParameterFile, part: str) -> Any:
-    """What a file becomes: its runs, what is said before them, or the plan of the first one."""
+    """One part of a file that was read: its runs, what is said before them, or the plan of the first one."""
     match part:
         case "notes" | "obstacles":
             return dict(zip(("notes", "obstacles"), check(made), strict=True))[part]

@@ -106,7 +106,7 @@ BAR = 20
 
 
 def _reliability(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Of the names that profiles give a weight, the share that is right: a diagram, by families."""
+    """The share of names that are right, by the weight that profiles give them: a diagram, by families."""
     lines = [line(RELIABILITY_COLUMNS), line(["---", *["---:"] * 6, "---"])]
     for low, high in pairwise(WEIGHTS):
         cells: list[object] = []

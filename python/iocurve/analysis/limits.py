@@ -33,7 +33,7 @@ GROWTH = 0.05
 
 
 Known = dict[tuple[int, ...], tuple[tuple[Point, ...], dict[int, Limit]]]
-"""What points show together, by their identities; the points are kept, so that no other has these."""
+"""The joint findings on points, by their identities; the points are kept, so that no other has these."""
 
 
 def verdicts_of(result: Result, known: Known | None = None) -> list[Limit | None]:

@@ -75,7 +75,7 @@ def _is_comparable(load: MeasuredLoad) -> bool:
     if any(worker.plan.think for worker in load.workers) or len(load.clients) > max(1, len(point.clients)):
         return False
     operations = [operation for worker in load.workers for operation in worker.plan.operations]
-    # What waits for the next window at the end is in flight, too.
+    # Operations that wait for the next window at the end are in flight, too.
     is_full = summary.concurrency_achieved >= IN_FLIGHT * summary.depth_requested or _in_window(load) > 0
     has_size = all(isinstance(one.blocks, FixedBlocks) for one in operations)
     return is_full and has_size and len({one.blocks for one in operations}) == 1 and _kinds(load) <= {"read", "write"}
@@ -159,7 +159,7 @@ def _variation(latency: Latency) -> float:
 
 
 def _dispersion(load: MeasuredLoad, rates: Sequence[float]) -> float | None:
-    """Of the operations of whole intervals."""
+    """The dispersion of the operations of whole intervals."""
     if len(rates) < REPEATS_MIN:
         return None
     counts = [rate * load.point.plan.interval_ns / SECOND_NS for rate in rates]

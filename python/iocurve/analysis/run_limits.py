@@ -114,7 +114,7 @@ def _ceiling_limit(
 def _limit_or_server(
     at: PartCeiling, found: Sequence[ObservedPoint], pairs: Pairs
 ) -> tuple[Literal["limit", "server", ""], str]:
-    """What equal IOPS are, and what shows it.
+    """The cause of equal IOPS, and the evidence for it.
 
     Operations that wait for a server are done as unevenly as its service times vary, which the least loaded point has
     (D. R. Cox, "Renewal Theory", Methuen 1962, chapter 4); a limit lets them through evenly, or window by window.

@@ -68,7 +68,7 @@ def _engine_mapped(case: _Case) -> PlanNote | None:
         "aio": "Linux native AIO",
         "uring": "io_uring with registered files and buffers",
         "mmap": "copies from and to mapped files, one at a time",
-        "nfs": "iocurve's own NFSv3 client",
+        "nfs": "iocurve's own NFS client",
         "null": "no I/O: the cost of the loop itself",
     }
     target = case.section.target

@@ -168,7 +168,7 @@ class Campaign:
         self._turns_began_s = 0.0
 
     def limit_time(self, patience_ns: int | None) -> None:
-        """From now on so much time is left; None: any."""
+        """The time that is left from now on; None: any."""
         self._ends_s = math.inf if patience_ns is None else monotonic() + patience_ns / SECOND_NS
 
     @property

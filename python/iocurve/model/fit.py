@@ -343,7 +343,7 @@ class Judged(msgspec.Struct, frozen=True):
     score: float
     """The logarithm of its evidence."""
     names: list[dict[TargetPart | None, float]]
-    """What it says of each point."""
+    """The parts that may limit each point, by weight."""
     used: tuple[PartCeiling, ...]
     """Parts that bind."""
 
