@@ -35,7 +35,6 @@ fn parsed(reply: &Reply<'_>) -> Vec<Result<String, Unparsed>> {
         reply.read(at).map(|result| format!("{result:?}")),
         reply.write(at).map(|result| format!("{result:?}")),
         reply.commit(at).map(|result| format!("{result:?}")),
-        reply.getattr(at).map(|result| format!("{result:?}")),
         reply.compound(at, &SESSION, CALL).map(|result| format!("{result:?}")),
     ];
     if let Ok(Compound::Sequenced(at)) = reply.compound(at, &SESSION, CALL) {
