@@ -75,6 +75,14 @@ def test_a_time_for_the_search_shortens_its_points(seconds: int | None, point_s:
     assert (effort.longest_ns, effort.patience_ns) == (point_s * SECOND_NS, (seconds or 120) * SECOND_NS)
 
 
+@pytest.mark.parametrize("iodepth_max", [2, 64])
+def test_a_knee_of_rates_without_intervals_has_none(iodepth_max: int) -> None:
+    def unsure(in_flight: int) -> Sample:
+        return Sample(in_flight, Estimate(min(in_flight, 4) * 1e3, math.inf, 1), Estimate(1e6, math.inf, 1))
+
+    assert math.isinf(knee.find(unsure, iodepth_max).unloaded_ns.error)
+
+
 def test_a_sharp_knee_takes_few_points() -> None:
     target = Simulated(capped(20_000, 0.005), noise=0.002)
     found = knee.find(target, 4096)

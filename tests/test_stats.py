@@ -106,6 +106,10 @@ def test_pooled_estimates_weigh_by_what_they_tell() -> None:
     assert both.batches == 20
 
 
+def test_pooled_estimates_of_unknown_error_are_as_unknown() -> None:
+    assert pooled([Estimate(100.0, math.inf, 1), Estimate(104.0, math.inf, 2)]) == Estimate(102.0, math.inf, 3)
+
+
 def test_pooled_estimates_that_contradict_one_another_are_less_sure() -> None:
     both = pooled([Estimate(100.0, 1.0, 10), Estimate(110.0, 1.0, 10)])
     assert both.error == pytest.approx(5.0)

@@ -223,6 +223,8 @@ def pooled(estimates: Sequence[Estimate]) -> Estimate:
     # No error is taken to be below a thousandth: nothing that is measured is surer than that.
     variances = [max(estimate.error, 1e-3 * abs(estimate.mean), 1e-12) ** 2 for estimate in estimates]
     weight = math.fsum(1 / variance for variance in variances)
+    if not weight:
+        return Estimate(fmean(one.mean for one in estimates), math.inf, sum(one.batches for one in estimates))
     mean = math.fsum(one.mean / variance for one, variance in zip(estimates, variances, strict=True)) / weight
     # If they differ more than their errors explain, the errors are too small (Birge's ratio).
     spread = math.fsum(
