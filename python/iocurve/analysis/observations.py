@@ -89,13 +89,14 @@ def _observation(load: MeasuredLoad, window_s: float) -> ObservedPoint | None:
     operations = [operation for worker in load.workers for operation in worker.plan.operations]
     (size,) = {one.blocks.bytes for one in operations if isinstance(one.blocks, FixedBlocks)}
     rates = [interval.iops for interval in load.course]
-    step, in_window = levels(rates) or levels(rates[::-1]), _in_window(load)
+    fall, in_window = levels(rates), _in_window(load)
+    step = fall or levels(rates[::-1])
     iops, error = load.iops(), _error(load, rates)
     if in_window and window_s:
         iops, error = in_window / window_s, ERROR_MIN
     elif step and not load.point.runs:
         # Credits ran out, or a limit changed: the last level is what it is now.
-        last = rates[step.index + 1 :] if step == levels(rates) else rates[-step.index :]
+        last = rates[step.index + 1 :] if fall else rates[-step.index :]
         iops, error = fmean(last), relative_error([], last)
     if error is None:
         return None
