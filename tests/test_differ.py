@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from data import synthetic
 from goldens import Golden, cases
 from iocurve.advice import differ, predict
 from iocurve.advice.differ import Design, Switched, differences, interaction, share, sides
@@ -50,6 +51,33 @@ def test_what_cannot_be_compared_is_refused(second: str, why: str, tmp_path: Pat
     (tmp_path / "two").write_text(f"sd=sd1,lun={tmp_path}/x,size=1m\nwd=wd1,sd=sd1,xfersize=4k,rdpct=100\n{runs}\n")
     with pytest.raises(IocurveError, match=why):
         sides([FIO.format(tmp_path), second.format(tmp_path)])
+
+
+def test_results_stand_for_the_commands_that_measured_them(tmp_path: Path) -> None:
+    measured, imported = str(tmp_path / "measured"), str(tmp_path / "imported")
+    line = [*FIO.format(tmp_path).split(), "--iodepth=8", "--direct=1"]
+    assert iocurve(*line, "--number_ios=64", "--out", measured).returncode == 0
+    options = dict(word[2:].split("=") for word in line[1:]) | {"bs": "16k", "number_ios": "8"}
+    read = {"total_ios": 8, "io_bytes": 131_072, "runtime": 1, "bw_bytes": 131_072_000, "iops": 8_000}
+    document = {"fio version": "fio-3.33", "jobs": [{"jobname": "a", "job options": options, "read": read}]}
+    (tmp_path / "fio.json").write_text(json.dumps(document))
+    assert iocurve("import", str(tmp_path / "fio.json"), "--out", imported).returncode == 0
+    found = json.loads(iocurve("differ", measured, imported, "--json").stdout)
+    assert {one["name"]: one["texts"][1] for one in found["differences"]} == {
+        "bs": "bs=16KiB",
+        "operations": "number_ios=8",
+    }
+    own = Result.read(Path(measured)).points[0].summary().bytes_per_s
+    assert (found["measured"]["unit"], found["measured"]["rates"]) == ("MiB/s", [own, 131_072_000.0])
+    shown = iocurve("differ", measured, imported).stdout
+    assert f"measured: A {own / 2**20:,.1f} MiB/s, B 125.0 MiB/s: B is {131_072_000 / own:.2f} × A" in shown
+    assert "measured:" not in iocurve("differ", measured, " ".join(line)).stdout
+
+
+def test_a_result_without_its_job_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_bytes(synthetic.fio_run().document())
+    with pytest.raises(IocurveError, match="does not keep its job; name the command that was measured"):
+        sides([str(tmp_path), FIO.format(tmp_path)])
 
 
 LATENCY_1MS = predict.service("premium", "1TiB", latency="1ms")

@@ -55,6 +55,10 @@ def clients(port: int) -> Iterator[tuple[Session, list[Session]]]:
         yield slow, others
 
 
+def _descriptors(pid: int) -> int:
+    return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+
+
 def _status(pid: int, name: str) -> str:
     lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
     return next(line.split()[1] for line in lines if line.startswith(f"{name}:"))
@@ -120,11 +124,14 @@ def test_without_descriptors_a_client_is_asked_to_wait_and_no_file_fails(tmp_pat
         (tmp_path / name.decode()).chmod(0o666)
     limit = [prlimit, f"--nofile={DESCRIPTORS}:{DESCRIPTORS}"]
     with volume("--unlimited", "--store", str(tmp_path), prefix=limit) as server, Peer(server.port) as peer:
-        session, free = Session.of(peer, b"reads"), DESCRIPTORS - len(list(Path(f"/proc/{server.pid}/fd").iterdir()))
+        session = Session.of(peer, b"reads")
         with ExitStack() as stack:
-            for _ in range(free - FEW):
+            # Counted again for each: a server that has just started still opens some.
+            while (there := _descriptors(server.pid)) < DESCRIPTORS - FEW:
                 place = ("127.0.0.1", server.port)
                 stack.enter_context(socket.create_connection(place, source_address=("127.0.0.2", 0)))
+                while _descriptors(server.pid) == there:
+                    time.sleep(0.001)
             found = Counter(
                 session.call(*VOLUME, session.open(name, name), read(100)).status for name in names for _ in range(2)
             )

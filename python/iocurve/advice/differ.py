@@ -20,10 +20,11 @@ import msgspec
 
 from iocurve.dialects.base import printable
 from iocurve.dialects.native.keys import KINDS, own_key
+from iocurve.dialects.native.reader import read
 from iocurve.engine.plan import Plan
-from iocurve.foundation.errors import Diagnostic, DialectError, TargetError
+from iocurve.foundation.errors import Diagnostic, DialectError, ResultError, TargetError
 from iocurve.foundation.structs import Struct
-from iocurve.foundation.units import SECOND_NS
+from iocurve.foundation.units import SECOND_NS, counted
 from iocurve.job.explain import unpredictable
 from iocurve.job.model import FIELDS, Job, Section
 from iocurve.job.resolve import Machine, plan_here, resolve
@@ -38,6 +39,7 @@ from iocurve.report.progress import View
 from iocurve.result.document import Result
 from iocurve.result.paired import RatePair, RateRatio, counting_resolution, rate_ratio
 from iocurve.result.stats import CONFIDENCE
+from iocurve.result.summary import Summary
 from iocurve.targets import opened_target
 from iocurve.targets.nfs_url import parse_nfs_url
 from iocurve.targets.opened_target import OpenedTarget
@@ -119,15 +121,32 @@ class Side(msgspec.Struct, frozen=True):
 
     text: str
     job: Job
+    measured: Summary | None = None
+    """The figures of a result."""
 
     @classmethod
     def of(cls, text: str) -> Side:
-        """Reads a command line. Raises ``DialectError``, ``PlanError`` and ``TargetError``."""
+        """Reads a command line, or the job of a result.
+
+        Raises ``DialectError``, ``PlanError``, ``ResultError`` and ``TargetError``.
+        """
+        if Path(text).exists():
+            return cls._of_result(text, Result.read(Path(text)))
         command = ab.parsed(text, overwrite=True)
         jobs = command.jobs()
         if len(command.steps) != 1 or len(jobs) != 1:
             raise DialectError([Diagnostic(f"'{text}' runs {len(command.steps)} loads; name one load at a time")])
         return cls(text, jobs[0])
+
+    @classmethod
+    def _of_result(cls, text: str, result: Result) -> Side:
+        command = result.points[0].imported.command if result.points and result.points[0].imported else None
+        jobs = [cls.of(command).job] if command else read(Path(text), result.job) if result.job else []
+        if not jobs:
+            raise ResultError(f"{text} does not keep its job; name the command that was measured")
+        if len(jobs) != 1 or len(result.points) != 1:
+            raise ResultError(f"{text} has {counted(len(result.points), 'load')}; name a result of one load")
+        return cls(text, jobs[0], result.points[0].summary())
 
 
 def sides(texts: Sequence[str]) -> tuple[Side, Side]:
@@ -184,6 +203,25 @@ def _value_text(field: str, value: object) -> str:
 
 def _is_default(side: Side, fields: Sequence[str]) -> bool:
     return not any(field in section.given for section in side.job.sections for field in fields)
+
+
+class MeasuredRates(Struct):
+    """The rates of two results."""
+
+    unit: str
+    """``MiB/s``, or ``IOPS`` where nothing is transferred."""
+    rates: tuple[float, float]
+    """Bytes or operations per second."""
+
+    @classmethod
+    def of(cls, both: tuple[Side, Side]) -> MeasuredRates | None:
+        """None where a side is a command line."""
+        loads = [side.measured for side in both if side.measured is not None]
+        if len(loads) < len(both):
+            return None
+        moves_bytes = all(load.bytes_per_s > 0 for load in loads)
+        first, second = (load.bytes_per_s if moves_bytes else load.iops for load in loads)
+        return cls(unit="MiB/s" if moves_bytes else "IOPS", rates=(first, second))
 
 
 # ---- combinations

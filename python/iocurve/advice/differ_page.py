@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from iocurve._native import VERSION
-from iocurve.advice.differ import LABELS, Attribution, Factors, FieldDifference
+from iocurve.advice.differ import LABELS, Attribution, Factors, FieldDifference, MeasuredRates
 from iocurve.foundation.units import MIB, counted, format_count
 from iocurve.report import charts
 from iocurve.report.cells import ReportFigure
@@ -74,12 +74,27 @@ def remarks(found: Attribution) -> Iterator[str]:
     yield from found.outliers
 
 
+def measured_text(found: MeasuredRates) -> str:
+    """``measured: A 44.1 MiB/s, B 60.2 MiB/s: B is 1.37 × A``."""
+    scale = MIB if found.unit == "MiB/s" else 1
+    texts = (f"{label} {_rate_text(rate / scale, found.unit)}" for label, rate in zip(LABELS, found.rates, strict=True))
+    gap = f": B is {found.rates[1] / found.rates[0]:.2f} × A" if found.rates[0] else ""
+    return f"measured: {', '.join(texts)}{gap}"
+
+
 def document(
-    differences: Sequence[FieldDifference], found: Attribution | None, expected: Mapping[str, float] | None = None
+    differences: Sequence[FieldDifference],
+    found: Attribution | None,
+    expected: Mapping[str, float] | None = None,
+    measured: MeasuredRates | None = None,
 ) -> dict[str, object]:
     """All as JSON; without a target no attribution, without a service level no expected factors."""
-    fields = [one.to_builtins() for one in differences]
-    return {"differences": fields, "attribution": found.to_builtins() if found else None, "expected": expected}
+    return {
+        "differences": [one.to_builtins() for one in differences],
+        "measured": measured.to_builtins() if measured else None,
+        "attribution": found.to_builtins() if found else None,
+        "expected": expected,
+    }
 
 
 def write(

@@ -83,7 +83,8 @@ def differ(
     Parameters
     ----------
     a
-        A command line of fio, vdbench, diskspd, elbencho or run JOB.toml, in quotes.
+        A command line of fio, vdbench, diskspd, elbencho or run JOB.toml, in quotes; or a result of one, also one that
+        iocurve import made of fio's JSON.
     b
         Another one, of the same tool or of another.
     profile
@@ -98,15 +99,12 @@ def differ(
     out
         Directory for differ.html, result.json and report.html.
     """
-    found = advice.differences(*advice.sides((a, b)))
-    expected = None
-    if profile is not None and quota is not None:
-        expected = advice.expected(*advice.sides((a, b)), predict.service(profile, quota, latency=latency))
-    else:
-        refuse("--profile and --quota go together", profile=profile, quota=quota, latency=latency)
+    both = advice.sides((a, b))
+    found, measured = advice.differences(*both), advice.MeasuredRates.of(both)
+    expected = _expected(both, profile, quota, latency)
     if target is None:
         refuse("nothing is measured without --target", run, out=None if out == OUT else out)
-        _show(found, None, expected, json=json, quiet=quiet)
+        _show(found, None, expected, measured, json=json, quiet=quiet)
         return 0
 
     def told(experiment: FieldExperiment) -> None:
@@ -120,10 +118,19 @@ def differ(
     if attributed is None:
         return status(result)
     page = _written((a, b), found, attributed, result, out)
-    _show(found, attributed, expected, json=json, quiet=quiet)
+    _show(found, attributed, expected, measured, json=json, quiet=quiet)
     if not (json or quiet):
         print(f"page: {page}")
     return status(result)
+
+
+def _expected(
+    both: tuple[advice.Side, advice.Side], profile: str | None, quota: str | None, latency: str | None
+) -> dict[str, float] | None:
+    if profile is not None and quota is not None:
+        return advice.expected(*both, predict.service(profile, quota, latency=latency))
+    refuse("--profile and --quota go together", profile=profile, quota=quota, latency=latency)
+    return None
 
 
 def _written(
@@ -142,6 +149,7 @@ def _show(
     found: list[advice.FieldDifference],
     attributed: Attribution | None,
     expected: dict[str, float] | None,
+    measured: advice.MeasuredRates | None,
     *,
     json: bool,
     quiet: bool,
@@ -149,7 +157,7 @@ def _show(
     from iocurve.advice import differ_page
 
     if json:
-        show_json(differ_page.document(found, attributed, expected))
+        show_json(differ_page.document(found, attributed, expected, measured))
         return
     if quiet:
         return
@@ -157,6 +165,8 @@ def _show(
         print("no field differs")
     else:
         show(differ_page.differences_table(found, expected))
+    if measured is not None:
+        print(f"\n{differ_page.measured_text(measured)}")
     if attributed is not None:
         print()
         show(differ_page.shares_table(attributed.factors))

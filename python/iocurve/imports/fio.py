@@ -9,9 +9,11 @@ The load of jobs comes from the options that fio's JSON keeps as they were given
 from __future__ import annotations
 
 import math
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import PurePosixPath
 
 from iocurve.foundation.units import KIB, MICROSECOND_NS, MILLISECOND_NS, format_duration
@@ -196,6 +198,7 @@ def _point(
         kinds=kinds,
         total=total,
         jobs=tuple(reports) if len(reports) > 1 else (),
+        command=_command(options, names),
         intervals=_intervals(source, _numbers(document, jobs), options, _unit_ns(jobs)),
         window_ns=round(max(map(_runtime_ms, jobs)) * MILLISECOND_NS),
         workers=workers_of(options, names),
@@ -221,6 +224,17 @@ def _options(document: Json, job: Json) -> dict[str, str] | None:
     shared = document.get("global options")
     merged = (shared if isinstance(shared, dict) else {}) | own
     return {str(name): str(value) for name, value in merged.items()}
+
+
+def _command(options: Sequence[Options | None], names: Sequence[str]) -> str | None:
+    """A command line with the jobs of a report; copies of a job stand once."""
+    words = {}
+    for one, name in zip(options, names, strict=True):
+        if one is None:
+            return None
+        given = {"name": name} | {option: value for option, value in one.items() if option != "name"}
+        words[name] = [f"--{option}={value}" if value else f"--{option}" for option, value in given.items()]
+    return shlex.join(["fio", *chain.from_iterable(words.values())])
 
 
 def _numbers(document: Json, jobs: Sequence[Json]) -> list[list[int]]:

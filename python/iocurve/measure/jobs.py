@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -19,7 +20,7 @@ from iocurve.dialects.base import ClusterRequest, Dialect, Measured, ParsedComma
 from iocurve.engine import plan as planned
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import FilePlan, Plan
-from iocurve.foundation.errors import Interrupted, TargetError, option
+from iocurve.foundation.errors import Interrupted, PlanError, TargetError, option
 from iocurve.foundation.units import SECOND_NS, format_duration
 from iocurve.job.model import PlanNote
 from iocurve.measure import campaign as campaigns
@@ -161,6 +162,9 @@ def measure_steps(
     ``target`` is the one target of all steps; by default the plans say which it is.
     """
     used, needs, gaps = UsedTargets(campaign, kind, target), command.needs, Gaps()
+    if campaign.keeps_points:
+        with contextlib.suppress(PlanError):
+            campaign.result = campaign.result.replace(job=convert(command))
 
     def run(step: Step, plan: Plan, enough: Enough) -> Outcome:
         if (replicas := needs.replicas) is not None:

@@ -761,6 +761,8 @@ class Result(Struct):
     """The cluster of the agents; None where this machine was the only one."""
     perturbation_tests: tuple[Probe, ...] = ()
     """Loads that were repeated with changes after the last point, on a target that does not state its limits."""
+    job: str | None = None
+    """The job of a command line as a job file for ``iocurve run``; None of others, and where TOML cannot express it."""
 
     @classmethod
     def start(cls, kind: str, name: str, host: HostFacts, target: TargetFacts, null_ceiling: float | None) -> Result:

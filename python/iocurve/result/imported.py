@@ -89,6 +89,8 @@ class ImportFacts(Struct):
     kinds: dict[str, ImportedKind]
     jobs: tuple[ImportedJob, ...] = ()
     """The jobs where there are several."""
+    command: str | None = None
+    """A command line of the tool with the same load; None where the file does not state all options."""
     intervals: tuple[ImportedInterval, ...] = ()
     """The time series, if the tool wrote one."""
 

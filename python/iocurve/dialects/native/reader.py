@@ -27,9 +27,12 @@ _KEY = re.compile(r"\s*([\w\-]+)\s*[.=]")
 _ERROR_POSITION = re.compile(r"(.*) \(at line (\d+), column (\d+)\)")
 
 
-def read(path: Path) -> list[Job]:
-    """The runs of ``[[run]]``, or the whole file as one run. Raises ``DialectError`` with every error."""
-    document = begin(path)
+def read(path: Path, text: str | None = None) -> list[Job]:
+    """The runs of ``[[run]]``, or the whole file as one run. Raises ``DialectError`` with every error.
+
+    With ``text`` the path only names it in errors.
+    """
+    document = begin(path, text)
     if "run" in document.values:
         document.check_keys(("run",))
         runs = [_run(run, f"{path.stem}-{number}") for number, run in enumerate(document.tables("run"), 1)]
@@ -57,9 +60,9 @@ def _run(table: DocumentTable, name: str) -> Job:
     return job.replace(interval_ns=interval)
 
 
-def begin(path: Path) -> DocumentTable:
-    """Opens a TOML file. Raises ``DialectError`` if it is no TOML."""
-    text = _text(path)
+def begin(path: Path, text: str | None = None) -> DocumentTable:
+    """Opens a TOML file, or reads its text. Raises ``DialectError`` if it is no TOML."""
+    text = _text(path) if text is None else text
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
