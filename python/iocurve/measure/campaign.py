@@ -149,7 +149,7 @@ class Campaign:
         if facts and facts.missing:
             text = f"measured without {', '.join(facts.missing)}: {counted(machines.count, 'agent')} took part"
             self.result = self.result.with_note("clients_missing", text)
-        self._view, self._keep, self.keeps_points = view, interrupts.undivided(keep), keeps_points
+        self._view, self._keep, self._keeps_points = view, interrupts.undivided(keep), keeps_points
         self._order = {name: place for place, name in enumerate(order)}
         self._earlier = {point.name: point for point in earlier}
         self.measured = 0
@@ -533,7 +533,7 @@ class Campaign:
 
     def _add(self, point: Point) -> None:
         self.measured += 1
-        if not self.keeps_points:
+        if not self._keeps_points:
             return
         points = (*self.result.points, point)
         if self._order:
@@ -546,7 +546,7 @@ class Campaign:
 
     def _amended(self, point: Point, kept: Point) -> Point:
         """Adds facts to a point that was kept."""
-        if self.keeps_points and point is not kept:
+        if self._keeps_points and point is not kept:
             self._put(point, kept)
         return point
 

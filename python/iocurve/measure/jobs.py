@@ -138,6 +138,8 @@ def _measured(
                 keeps_points=out is not None or command.needs.points or before_run is not None,
                 machines=machines,
             )
+            if directory:
+                campaign.result = with_job(campaign.result, command)
             result = measure_steps(campaign, kind, command, writes=True)
         told = len(result.notes)
         try:
@@ -162,9 +164,6 @@ def measure_steps(
     ``target`` is the one target of all steps; by default the plans say which it is.
     """
     used, needs, gaps = UsedTargets(campaign, kind, target), command.needs, Gaps()
-    if campaign.keeps_points:
-        with contextlib.suppress(PlanError):
-            campaign.result = campaign.result.replace(job=convert(command))
 
     def run(step: Step, plan: Plan, enough: Enough) -> Outcome:
         if (replicas := needs.replicas) is not None:
@@ -406,6 +405,13 @@ def convert(command: ParsedCommand) -> str:
     from iocurve.dialects.native.output import write
 
     return write(command.jobs(), command.source)
+
+
+def with_job(result: Result, command: ParsedCommand) -> Result:
+    """The result with the job of a command line, where TOML can express it."""
+    with contextlib.suppress(PlanError):
+        return result.replace(job=convert(command))
+    return result
 
 
 def _tell(notes: Iterable[PlanNote]) -> None:
