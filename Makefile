@@ -147,6 +147,10 @@ sanitize: ## run the tests of the crates under the address sanitizer, which find
 bench: develop ## measure iocurve beside its peers; results go to bench/results
 	$(BIN)/python -m bench
 
+.PHONY: bench-peers
+bench-peers: develop ## every aim of speed next to its peer or limit, as one table, ten minutes on an idle machine
+	$(BIN)/python -m bench.peers
+
 .PHONY: compatibility
 compatibility: develop ## compare with fio again, and write the tables of docs/evidence/equivalence.md and docs/evidence/third-party-jobs.md
 	IOCURVE_UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/peers/test_fio_equivalence.py tests/test_strangers.py

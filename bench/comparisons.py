@@ -63,7 +63,7 @@ def measure_null(settings: Settings) -> list[dict[str, Any]]:
         f"--size={settings.file_mib}m",
     )
     sides = [
-        Side("fio", (*ONE_CORE, _fio(), *job)),
+        Side("fio", (*ONE_CORE, fio_path(), *job)),
         Side("iocurve", (*ONE_CORE, *IOCURVE_FIO, *job)),
     ]
     return compare(sides, settings.rounds, settings.duration)
@@ -76,11 +76,11 @@ def measure_uring(settings: Settings) -> list[dict[str, Any]]:
         *(f"--filename={file}", f"--size={settings.file_mib}m"),
     )
     sides = [
-        Side("fio", (_fio(), *job)),
+        Side("fio", (fio_path(), *job)),
         Side("iocurve", (*IOCURVE_FIO, *job)),
-        Side("fio, registered", (_fio(), *job, "--fixedbufs", "--registerfiles")),
+        Side("fio, registered", (fio_path(), *job, "--fixedbufs", "--registerfiles")),
     ]
-    _write_file(file, settings.file_mib)
+    write_file(file, settings.file_mib)
     try:
         return compare(sides, settings.rounds, settings.duration)
     finally:
@@ -90,11 +90,11 @@ def measure_uring(settings: Settings) -> list[dict[str, Any]]:
 def measure_nfs_v3(settings: Settings, depth: int, jobs_per_core: int) -> list[dict[str, Any]]:
     """fio, if it has the nfs engine, and iocurve."""
     fio_nfs = peer_fio_nfs()
-    fio = [_Client("fio", (fio_nfs,), is_libnfs=True)] if fio_nfs else []
+    fio = [Client("fio", (fio_nfs,), is_libnfs=True)] if fio_nfs else []
     return measure_nfs([*fio, OUR_CLIENT], settings, depth, jobs_per_core)
 
 
-def measure_nfs(clients: Sequence[_Client], settings: Settings, depth: int, jobs_per_core: int) -> list[dict[str, Any]]:
+def measure_nfs(clients: Sequence[Client], settings: Settings, depth: int, jobs_per_core: int) -> list[dict[str, Any]]:
     """Every client on every available server; each job is a connection and a file."""
     jobs = jobs_per_core * settings.cores
     build()
@@ -145,23 +145,46 @@ def measure_volume(settings: Settings) -> list[dict[str, Any]]:
             started = servers.ganesha("mem", settings.directory, prefix=settings.pinned)
             targets = {"ganesha": stack.enter_context(started), **targets}
         for target in targets.values():
-            run_to_end(OUR_CLIENT.job(target, "write", "1m", 4, settings.cores, settings), LAYOUT_TIMEOUT_SECONDS)
+            fill(target, settings)
         sides = [
-            Side(
-                f"{access} {block} → {name}",
-                (*OUR_CLIENT.job(target, access, block, depth, settings.cores, settings), *settings.one_core_a_job),
-                target.pid,
-                limit_name(access, block),
-            )
-            for name, target in targets.items()
-            for access, block, depth in (VOLUME_LOADS if name == "volume" else VOLUME_LOADS[:1])
-        ]
-        sides += [
             side
-            for access, block, depth in VOLUME_LOADS
-            for side in limit_sides(access, block, depth, settings.cores, settings.pinned, settings.file_mib)
+            for name, target in targets.items()
+            for side in load_sides(name, target, VOLUME_LOADS if name == "volume" else VOLUME_LOADS[:1], settings)
         ]
+        sides += volume_limits(settings)
         return [{**side, "data_checked": checked} for side in compare(sides, settings.rounds, settings.duration)]
+
+
+def fill(target: Server, settings: Settings) -> None:
+    """Writes the files of :func:`load_sides`."""
+    run_to_end(OUR_CLIENT.job(target, "write", "1m", 4, settings.cores, settings), LAYOUT_TIMEOUT_SECONDS)
+
+
+def load_sides(
+    name: str, target: Server, loads: Sequence[tuple[str, str, int]], settings: Settings, client: Client | None = None
+) -> list[Side]:
+    """A client's loads on a server, each with its limit."""
+    return [
+        Side(
+            f"{access} {block} → {name}",
+            (
+                *(client or OUR_CLIENT).job(target, access, block, depth, settings.cores, settings),
+                *settings.one_core_a_job,
+            ),
+            target.pid,
+            limit_name(access, block),
+        )
+        for access, block, depth in loads
+    ]
+
+
+def volume_limits(settings: Settings) -> list[Side]:
+    """The loads by sockets alone; writes by sockets that store, too."""
+    return [
+        side
+        for access, block, depth in VOLUME_LOADS
+        for side in limit_sides(access, block, depth, settings.cores, settings.pinned, settings.file_mib)
+    ]
 
 
 def _check_data(server: Server, block_bytes: int, file_mib: int) -> str:
@@ -175,7 +198,7 @@ def _check_data(server: Server, block_bytes: int, file_mib: int) -> str:
 
 
 @dataclass(frozen=True)
-class _Client:
+class Client:
     name: str
     command: tuple[str, ...]
     is_libnfs: bool
@@ -190,18 +213,19 @@ class _Client:
         )
 
 
-OUR_CLIENT = _Client("iocurve", IOCURVE_FIO, is_libnfs=False)
+OUR_CLIENT = Client("iocurve", IOCURVE_FIO, is_libnfs=False)
 OUR_CLIENT_V41 = replace(OUR_CLIENT, name="iocurve, v4.1", version="4.1")
 
 
-def _write_file(path: Path, mib: int) -> None:
+def write_file(path: Path, mib: int) -> None:
     with path.open("xb") as file:
         for _ in range(mib):
             file.write(os.urandom(1 << 20))
         os.fsync(file.fileno())
 
 
-def _fio() -> str:
+def fio_path() -> str:
+    """The installed fio. Raises ``RuntimeError``."""
     path = shutil.which("fio")
     if path is None:
         raise RuntimeError("fio is not installed; on Debian: apt-get install fio")

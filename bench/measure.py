@@ -46,9 +46,19 @@ class Side:
     server_pid: int | None = None
     limit: str | None = None
     """The side that moves the same bytes and does nothing else."""
+    mib_per_second: int | None = None
+    """MiB for each second of a run that ends with its file, as one with verification does."""
+    counted: str | None = None
+    """``read`` or ``write`` if these count; otherwise the kind of which there were more."""
 
     def command_for(self, seconds: float) -> list[str]:
+        if self.mib_per_second:
+            return [*self.command, f"--size={round(self.mib_per_second * seconds)}m", "--output-format=json"]
         return [*self.command, f"--runtime={round(seconds * 1000)}ms", "--time_based", "--output-format=json"]
+
+    def parse(self, output: str) -> Reported:
+        """What the command reports."""
+        return parse_fio_json(output, self.counted)
 
 
 @dataclass(frozen=True)
@@ -161,7 +171,7 @@ def _run(side: Side, seconds: float) -> _Run:
     server_cpu = process_cpu_seconds(side.server_pid) - server_before
     cores_busy = use.busy_share * use.cpus if use else 0.0
     return _Run(
-        reported=parse_fio_json(client.output),
+        reported=side.parse(client.output),
         client_cpu_seconds=client.cpu_seconds,
         server_cpu_seconds=server_cpu,
         cores_busy_elsewhere=max(0.0, cores_busy - (client.cpu_seconds + server_cpu) / elapsed),
@@ -176,24 +186,24 @@ class Finished:
     cpu_seconds: float
 
 
-def run_to_end(command: Sequence[str], timeout_seconds: float) -> Finished:
-    """Raises ``RuntimeError`` with the command's output if it failed."""
+def run_to_end(command: Sequence[str], timeout_seconds: float, may_fail: bool = False) -> Finished:
+    """Raises ``RuntimeError`` with the command's output if it failed and may not."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     finished = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_seconds, check=False
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if finished.returncode != 0:
+    if finished.returncode != 0 and not may_fail:
         said = (finished.stderr or finished.stdout).strip()[-2000:]
         raise RuntimeError(f"exit status {finished.returncode} from: {shlex.join(command)}\n{said}")
     cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return Finished(finished.stdout, cpu_seconds)
 
 
-def parse_fio_json(text: str) -> Reported:
+def parse_fio_json(text: str, counted: str | None = None) -> Reported:
     """Operations, their rate and latency from fio's JSON; skips notes that fio prints before it."""
     job = json.loads(text[text.index("{") :])["jobs"][0]
-    kind = max((job["read"], job["write"]), key=lambda each: each["total_ios"])
+    kind = job[counted] if counted else max((job["read"], job["write"]), key=lambda each: each["total_ios"])
     percentiles = kind["clat_ns"].get("percentile", {})
     p50_ns, p99_ns = percentiles.get("50.000000"), percentiles.get("99.000000")
     return Reported(

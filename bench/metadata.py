@@ -58,7 +58,7 @@ class Row:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     socket_limit.build()
     with tempfile.TemporaryDirectory() as directory:
         servers: dict[str, AbstractContextManager[Server]] = {"volume": volume("--unlimited")}
@@ -67,11 +67,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name, started in servers.items():
             with started as server:
                 for version in options.versions:
-                    _print(_measured(f"{name} NFSv{version}", server, version, options))
+                    _print(measured(f"{name} NFSv{version}", server, version, options))
     return 0
 
 
-def _measured(side: str, server: Server, version: str, options: argparse.Namespace) -> Iterator[Row]:
+def measured(side: str, server: Server, version: str, options: argparse.Namespace) -> Iterator[Row]:
+    """Measures phase after phase, that of creates with all operations in flight first. Raises ``RuntimeError``."""
     for workers, depth in ((1, options.depth), (options.depth, 1)):
         label = f"{side}, {workers} × depth {depth}"
         for phase, tasks, counted in PHASES:
@@ -182,7 +183,7 @@ def _print(rows: Iterator[Row]) -> None:
         )
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.metadata", description=__doc__)
     parser.add_argument("versions", nargs="*", default=["3", "4.1"], help="versions of NFS")
     parser.add_argument("--depth", type=int, default=32, help="operations in flight, and workers of the other side")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import hostile
+from bench import hostile, peers
 from bench.__main__ import main
 from bench.documents import rows as documents
 from bench.documents.commands import COMMANDS
@@ -32,6 +32,10 @@ def test_output_of_fio_is_parsed() -> None:
     reported = parse_fio_json(FIO_JSON)
     assert (reported.operations, reported.iops, reported.mib_per_s) == (1000, 500.5, 2.0)
     assert (reported.latency_us_p50, reported.latency_us_p99) == (1.5, 9.0)
+    ring = peers.RingLoop("ring", ()).parse(
+        "submitter=0\nIOPS=40.50K, BW=1MiB/s\nIOPS=41500, BW=1MiB/s\nMaximum IOPS=41.5K"
+    )
+    assert (ring.operations, ring.iops) == (82000, 41000)
 
 
 @pytest.mark.parametrize(
@@ -41,6 +45,36 @@ def test_iocurve_is_compared_with_fio(tmp_path: Path, comparison: str, sides: li
     if shutil.which("fio") is None:
         pytest.skip("needs Debian's fio")
     assert _measured_sides(tmp_path, comparison) == sides
+
+
+def test_aims_are_measured_next_to_peers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tiny = (
+        "--rounds",
+        "1",
+        "--seconds",
+        "0.1",
+        "--file-mib",
+        "1",
+        "--out",
+        str(tmp_path),
+        "--directory",
+        str(tmp_path),
+    )
+    assert peers.main(["creates", "logs", *tiny]) == 0
+    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
+    assert [row[0] for row in rows[2:]] == ["| NFSv4.1 creates, depth 32", "| logs of every operation, CPU"]
+
+
+@pytest.mark.parametrize(
+    ("round_", "aim", "cells"),
+    [
+        (peers.Round(1.5, 2.0, 300, 100), 4, ["300", "100", "3.00 (3.00 to 3.00)", "≥ 4", "0 of 1", "1.5", "2 |"]),
+        (peers.Round(1500, 3000), 1, ["", "", "0.50 (0.50 to 0.50)", "≤ 1", "1 of 1", "1,500", "3,000 |"]),
+    ],
+    ids=["rates", "CPU times"],
+)
+def test_a_row_says_whether_its_aim_is_met(round_: peers.Round, aim: float, cells: list[str]) -> None:
+    assert peers.Row("loop", "fio", aim, [round_]).line.split(" | ")[2:] == cells
 
 
 def test_nfs_is_measured_on_every_installed_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
