@@ -217,7 +217,14 @@ def verification(settings: Settings) -> Iterator[Row]:
     }
     with tempfile.TemporaryDirectory(dir=_memory(settings)) as directory:
         for name, words in variants.items():
-            job = ("--name=verify", "--ioengine=libaio", "--rw=randwrite", "--bs=4k", "--iodepth=8")
+            job = (
+                "--name=verify",
+                "--ioengine=libaio",
+                "--rw=randwrite",
+                "--bs=4k",
+                "--iodepth=8",
+                "--verify_state_save=0",
+            )
             counted = "write" if "backlog" in name else "read"
             sides = _both((*job, f"--filename={directory}/file", *words), mib_per_second=128, counted=counted)
             yield from _compared(sides, [(f"verify={name}", "iocurve", "fio", 1.0)], settings)
