@@ -291,7 +291,7 @@ def in_simulation(one: Drawn, limits: Limits) -> tuple[Prediction, Point]:
         idle = server.run(_one_at_a_time(plan))
     with simulated(case_of(limits), 1, beside_hogs=False) as server:
         point = server.run(plan)
-    return forward(plan.groups[0], _service(limits, idle)), point
+    return forward(plan.groups[0], service_of(limits, idle)), point
 
 
 def _lengthened(plan: Plan) -> Plan:
@@ -358,14 +358,14 @@ def _one_at_a_time(plan: Plan) -> Plan:
     return plan.replace(groups=(plan.groups[0].replace(workers=(worker.replace(depth=1, rate=None),)),))
 
 
-def _service(limits: Limits, idle: Point) -> ModelledTarget:
+def service_of(limits: Limits, idle: Point) -> ModelledTarget:
     """The service level, with the latency that one operation at a time found."""
     servers = limits.parallelism.service_ns if limits.parallelism else 0
     latency = AddedLatency(base_ns=max(0, round((idle.figures.mean_us or 0) * 1000) - servers))
     return ModelledTarget(name="unlimited", limits=limits.replace(latency=latency))
 
 
-def _profile(limits: Limits) -> str:
+def profile_of(limits: Limits) -> str:
     """The limits as a profile."""
     lines = ['title = "drawn"']
     for cap in limits.caps:
@@ -379,27 +379,27 @@ def _profile(limits: Limits) -> str:
     return "\n".join([*lines, "[latency_us]", f"value = {limits.latency.base_ns // 1000}"])
 
 
-def _served(limits: Limits) -> Limits:
+def served_limits(limits: Limits) -> Limits:
     """The limits that the profile really has: whole MiB/s, whole seconds of credits."""
     with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
-        file.write(_profile(limits))
+        file.write(profile_of(limits))
         file.flush()
         return profile_limits.resolve(file.name, 1024 * GIB)
 
 
 def live(one: Drawn, limits: Limits) -> tuple[Prediction, Point]:
     """The prediction, and a run on the embedded volume."""
-    limits = _served(limits)
+    limits = served_limits(limits)
 
     def measured(limits: Limits, plan: Callable[[Plan], Plan]) -> Point:
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "drawn.toml"
-            path.write_text(_profile(limits), encoding="utf-8")
+            path.write_text(profile_of(limits), encoding="utf-8")
             with iocurve.Volume(profile=str(path), quota="1TiB") as volume:
                 return iocurve.run(plan(on_export(one, volume.url))).points[0]
 
     idle, point = measured(_unlimited(limits), _one_at_a_time), measured(limits, lambda plan: plan)
-    return forward(point.plan.groups[0], _service(limits, idle)), point
+    return forward(point.plan.groups[0], service_of(limits, idle)), point
 
 
 def compared(one: Drawn, measure: Measure) -> Compared:

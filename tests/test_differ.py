@@ -80,6 +80,21 @@ def test_a_result_without_its_job_is_refused(tmp_path: Path) -> None:
         sides([str(tmp_path), FIO.format(tmp_path)])
 
 
+def test_a_file_of_elbencho_is_a_load_to_compare(tmp_path: Path) -> None:
+    """Its files have to be there, and options that it was not given are not told from its defaults."""
+    (tmp_path / "y").write_bytes(bytes(2**20))
+    (tmp_path / "z").write_bytes(bytes(2**20))
+    line = f"elbencho -r -t 1 -s 1m -b 16k --rand --iodepth 4 {tmp_path}/y"
+    found = {one.name: one for one in differences(*sides([f"{FIO.format(tmp_path)} --size=1m", line]))}
+    assert [found[name].texts for name in ("bs", "iodepth")] == [
+        ("bs=4KiB", "--block 16KiB"),
+        ("iodepth=1", "--iodepth 4"),
+    ]
+    assert found["files"].defaults == (True, False)
+    with pytest.raises(IocurveError, match="a thread uses several files"):
+        sides([line, f"{line} {tmp_path}/z"])
+
+
 LATENCY_1MS = predict.service("premium", "1TiB", latency="1ms")
 
 

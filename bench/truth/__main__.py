@@ -49,6 +49,7 @@ SECTIONS = {
     "sampled": Section(families.sampled),
     "gains": Section(conclusions.gains),
     "shares": Section(gap_shares.shares, gap_shares.COLUMNS),
+    "pairs": Section(gap_shares.pairs, gap_shares.LIVE_COLUMNS, is_real_time=True),
     "compared": Section(comparisons.compared),
     "power": Section(comparisons.power, comparisons.POWER_COLUMNS),
     "steps": Section(conclusions.steps),

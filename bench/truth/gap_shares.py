@@ -1,16 +1,24 @@
-"""Shares of a gap among the fields in which two commands differ, on simulated targets with known factors."""
+"""Shares of a gap among the fields in which two commands differ, on targets with known factors."""
 
 from __future__ import annotations
 
 import math
 import random
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
+from pathlib import Path
 
+import iocurve
+from bench.predict import profile_of, served_limits, service_of
 from bench.truth.table import Row
 from iocurve.advice import differ
-from iocurve.advice.differ import Design, Switched, share
+from iocurve.advice.differ import Design, RunLength, Switched, expected, share, sides
+from iocurve.foundation.units import MIB, MILLISECOND_NS, SECOND_NS
+from iocurve.result.caps import Cap
 from iocurve.result.paired import RateRatio
+from iocurve.targets import target as targets
+from iocurve.volume.limits import AddedLatency, Limits
 
 COLUMNS = ("case", "a field's factor held", "rest held", "whole gap held", "interactions found", "false ones", "pairs")
 ROUNDS, MARGIN = 7, 0.05
@@ -115,3 +123,75 @@ def _measured(
 def _count(counts: list[int], ratio: RateRatio, truth: float) -> None:
     counts[0] += (ratio.low or 0.0) <= truth <= (ratio.high or math.inf)
     counts[1] += 1
+
+
+# ---- pairs on the embedded volume
+
+LIVE_COLUMNS = ("fields that differ", "pairs", "a field's factor held", "rest held", "whole gap held", "largest error")
+PAIRS = 40
+VALUES: Mapping[str, tuple[str, ...]] = {
+    "bs": ("4k", "16k", "64k"),
+    "iodepth": ("1", "4", "16"),
+    "rw": ("randread", "randwrite"),
+    "numjobs": ("1", "2", "4"),
+    "rate_iops": ("150", "200", "250"),
+}
+RUN = RunLength(runtime_ns=SECOND_NS, ramp_ns=300 * MILLISECOND_NS, rounds=5, margin=MARGIN, repeats=1)
+LINE = "fio --name=a --size=8m --ioengine=libaio --direct=1"
+IDLE = "--name=a --size=8m --ioengine=nfs --rw=randread --bs=4k --runtime=2 --time_based"
+NEAR = 0.02
+"""The part by which the expected factor may be wrong: the latency of loopback, and the counting of one second."""
+
+
+def pairs(scale: float) -> Iterator[Row]:
+    """Drawn pairs of fio lines on drawn volumes, whose factors are those of the volume's limits and latency."""
+    for count in (1, 2, 3):
+        found: list[tuple[str, RateRatio, float]] = []
+        number = max(2, round(PAIRS * scale / 3))
+        for seed in range(number):
+            found += _pair(count, random.Random(f"pair {count} {seed}"))
+        held = [
+            [
+                (ratio.low or 0) / (1 + NEAR) <= truth <= (ratio.high or math.inf) * (1 + NEAR)
+                for one, ratio, truth in found
+                if one == part
+            ]
+            for part in ("field", "rest", "B / A")
+        ]
+        worst = max(abs(ratio.value / truth - 1) for _, ratio, truth in found)
+        yield str(count), str(number), *(f"{sum(one)} of {len(one)}" for one in held), f"{100 * worst:.1f} %"
+
+
+def _pair(count: int, drawn: random.Random) -> Iterator[tuple[str, RateRatio, float]]:
+    """What each factor is for, as measured, and as the limits make it."""
+    limits = served_limits(
+        Limits(
+            caps=(
+                Cap(scope="volume", quantity="iops", value=drawn.randrange(400, 1500)),
+                Cap(scope="volume", quantity="bytes_per_s", value=drawn.randrange(5, 40) * MIB),
+            ),
+            latency=AddedLatency(base_ns=drawn.randrange(5, 20) * MILLISECOND_NS),
+        )
+    )
+    first = {name: drawn.choice(values) for name, values in VALUES.items() if name != "rate_iops"}
+    changed = drawn.sample(list(VALUES), count)
+    second = first | {name: drawn.choice([one for one in VALUES[name] if one != first.get(name)]) for name in changed}
+    lines = tuple(" ".join([LINE, *(f"--{name}={value}" for name, value in one.items())]) for one in (first, second))
+    with tempfile.TemporaryDirectory() as made:
+        path = Path(made) / "drawn.toml"
+        path.write_text(profile_of(limits.replace(caps=())), encoding="utf-8")
+        with iocurve.Volume(profile=str(path), quota="1TiB") as volume:
+            line = f"{IDLE} --nfs_url={volume.url}"
+            idle = iocurve.run(line, dialect="fio").points[0]
+        path.write_text(profile_of(limits), encoding="utf-8")
+        target = targets.parse(f"volume:{path}?quota=1TiB")
+        _, found = differ.measured((lines[0], lines[1]), target, RUN, Path(made) / "out", quiet=True)
+        assert found is not None, lines
+        wanted = expected(*sides(lines), service_of(limits, idle))
+    parts = [
+        *((one.name, one.ratio) for one in found.factors.shares),
+        ("rest", found.factors.rest),
+        ("B / A", found.factors.total),
+    ]
+    for name, ratio in parts:
+        yield (name if name in ("rest", "B / A") else "field"), ratio, wanted[name]

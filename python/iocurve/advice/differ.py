@@ -22,11 +22,11 @@ from iocurve.dialects.base import printable
 from iocurve.dialects.native.keys import KINDS, own_key
 from iocurve.dialects.native.reader import read
 from iocurve.engine.plan import Plan
-from iocurve.foundation.errors import Diagnostic, DialectError, ResultError, TargetError
+from iocurve.foundation.errors import Diagnostic, DialectError, PlanError, ResultError, TargetError
 from iocurve.foundation.structs import Struct
 from iocurve.foundation.units import SECOND_NS, counted
 from iocurve.job.explain import unpredictable
-from iocurve.job.model import FIELDS, Job, Section
+from iocurve.job.model import FIELDS, Files, Job, Section
 from iocurve.job.resolve import Machine, plan_here, resolve
 from iocurve.measure import ab, local
 from iocurve.measure import campaign as campaigns
@@ -77,6 +77,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "verify": ("verify",),
     "randrepeat": ("repeatable", "seed"),
+    "invalidate": ("invalidate",),
 }
 """Fields that are switched together, by fio's option for them."""
 LENGTH = frozenset(
@@ -94,9 +95,12 @@ LENGTH = frozenset(
 )
 """Fields that say how long a load runs; in measurements every run has the same length."""
 NAMES = frozenset(
-    {"name", "description", "first_jobnum", "file_name_pattern", "engine_asked", "directories", "nfs_url"}
+    {
+        *("name", "description", "first_jobnum", "file_name_pattern", "engine_asked", "directories", "nfs_url"),
+        *("clients", "report_as_one", "intervals_singly"),
+    }
 )
-"""Fields that name something and change no load, or that the target decides."""
+"""Fields that name something and change no load on one machine, or that the target decides."""
 WHOLE_MAX = 4
 """Most fields of which all orders are taken: 16 combinations."""
 ORDERS = 2
@@ -133,10 +137,12 @@ class Side(msgspec.Struct, frozen=True):
         if Path(text).exists():
             return cls._of_result(text, Result.read(Path(text)))
         command = ab.parsed(text, overwrite=True)
-        jobs = command.jobs()
+        jobs = [step.job() for step in command.steps if step.job]
+        if command.no_job_file and not jobs:
+            raise PlanError([command.no_job_file])
         if len(command.steps) != 1 or len(jobs) != 1:
             raise DialectError([Diagnostic(f"'{text}' runs {len(command.steps)} loads; name one load at a time")])
-        return cls(text, jobs[0])
+        return cls(text, jobs[0].replace(sections=tuple(_on_names(text, one) for one in jobs[0].sections)))
 
     @classmethod
     def _of_result(cls, text: str, result: Result) -> Side:
@@ -147,6 +153,19 @@ class Side(msgspec.Struct, frozen=True):
         if len(jobs) != 1 or len(result.points) != 1:
             raise ResultError(f"{text} has {counted(len(result.points), 'load')}; name a result of one load")
         return cls(text, jobs[0], result.points[0].summary())
+
+
+def _on_names(text: str, section: Section) -> Section:
+    """The section with the name and the part of its file, where its tool computes them."""
+    regions = section.files.regions
+    if not regions:
+        return section
+    if len(regions) != 1 or len(regions[0]) != 1:
+        raise DialectError(
+            [Diagnostic(f"'{text}': a thread uses several files; differ compares loads on one file each")]
+        )
+    ((one,),) = regions
+    return section.replace(files=Files(paths=(one.path,), offset=one.offset_bytes, size=one.bytes))
 
 
 def sides(texts: Sequence[str]) -> tuple[Side, Side]:
@@ -202,7 +221,9 @@ def _value_text(field: str, value: object) -> str:
 
 
 def _is_default(side: Side, fields: Sequence[str]) -> bool:
-    return not any(field in section.given for section in side.job.sections for field in fields)
+    # A tool that computes its loads does not say which options it was given.
+    given = {field for section in side.job.sections for field in section.given}
+    return bool(given) and given.isdisjoint(fields)
 
 
 class MeasuredRates(Struct):

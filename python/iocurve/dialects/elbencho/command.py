@@ -33,7 +33,7 @@ from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import Diagnostic, PlanError, TargetError
 from iocurve.foundation.units import SECOND_NS, counted, format_bytes
 from iocurve.job.explain import explain
-from iocurve.job.model import PlanNote
+from iocurve.job.model import Job, PlanNote
 from iocurve.job.resolve import Machine
 from iocurve.result.document import Result
 from iocurve.result.summary import summarise
@@ -63,6 +63,7 @@ class Phases(msgspec.Struct):
             yield Step(
                 name=name_of(self.options, option),
                 plan=partial(self._plan, option),
+                job=None if self.data_set.is_tree else partial(self._job, option),
                 pause_ns=self.options.pause_s * SECOND_NS,
                 is_timed_phase=True,
                 before=self._clear_caches,
@@ -71,6 +72,9 @@ class Phases(msgspec.Struct):
                 answer=self._answer,
                 goes_on=self._goes_on,
             )
+
+    def _job(self, option: str) -> Job:
+        return of_option(self.data_set, option).job
 
     def _plan(self, option: str, _measured: Measured) -> Plan:
         phase, started = of_option(self.data_set, option), datetime.now().astimezone()

@@ -31,7 +31,7 @@ TASKS: dict[str, plans.TreeTask] = {
     "deldirs": "rmdir",
 }
 WORDS = model.Words(
-    names={"depth": "--iodepth", "direct": "--direct"},
+    names={"depth": "--iodepth", "direct": "--direct", "blocks": "--block", "size": "--size", "random": "--rand"},
     joint=" ",
     asks={"direct": "--direct"},
     worker="thread",
