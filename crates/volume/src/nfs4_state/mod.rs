@@ -32,5 +32,5 @@ pub(crate) use ledger::{Address, Origin};
 pub(crate) use opens::{LockError, LockRequest, Locker, OpenRequest};
 pub(crate) use recovery::ClientRecord;
 pub(crate) use registration::{ClientOwner, Exchanged, SessionRequest};
-pub(crate) use session::{LEASE_SECONDS, NfsSession, Principal, Request, SlotUse, Started};
+pub(crate) use session::{LEASE_SECONDS, NfsClient, NfsSession, Principal, Request, SlotUse, Started};
 pub(crate) use tables::State;

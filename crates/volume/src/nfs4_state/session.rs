@@ -79,7 +79,7 @@ impl NfsClient {
         self.generation.fetch_add(1, Release);
     }
 
-    pub(super) fn generation(&self) -> u64 {
+    pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Acquire)
     }
 }
@@ -223,7 +223,8 @@ impl SlotUse {
         })
     }
 
-    pub(super) fn show(&mut self, stateid: &stateid4, file: &nfs_fh3, access: u32, generation: u64) {
+    /// Notes that a state id was checked, or was just made, in this generation of the client's state.
+    pub(crate) fn show(&mut self, stateid: &stateid4, file: &nfs_fh3, access: u32, generation: u64) {
         self.shown = Some(Shown { stateid: *stateid, file: *file, access, generation });
     }
 }

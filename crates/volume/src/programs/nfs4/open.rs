@@ -13,7 +13,7 @@ use super::compound::Compound;
 use super::names::check_name;
 use super::place::{Found, Place};
 use super::{change, changed, status_of};
-use crate::nfs4_state::OpenRequest;
+use crate::nfs4_state::{NfsClient, OpenRequest};
 use crate::store::Files;
 use crate::store::{Changed, Creation, Store, access};
 
@@ -37,9 +37,8 @@ pub(super) fn open(compound: &mut Compound<'_, '_>, arguments: OPEN4args<'_>) ->
     let place = compound.place()?;
     let is_change = access & OPEN4_SHARE_ACCESS_WRITE != 0 || matches!(arguments.openhow, openflag4::OPEN4_CREATE(_));
     compound.check_rules(is_change)?;
-    let session = compound.slot.as_ref().ok_or(nfsstat4::NFS4ERR_OP_NOT_IN_SESSION)?.session.clone();
     let is_reclaim = matches!(arguments.claim, open_claim4::CLAIM_PREVIOUS(_));
-    served.nfs4.check_open(&session.client, is_reclaim, now)?;
+    served.nfs4.check_open(client(compound)?, is_reclaim, now)?;
     let opened = match arguments.claim {
         open_claim4::CLAIM_NULL(name) => by_name(compound, &place, name, &arguments.openhow)?,
         open_claim4::CLAIM_FH(()) | open_claim4::CLAIM_PREVIOUS(_) => by_handle(compound, &place, &arguments.openhow)?,
@@ -51,12 +50,17 @@ pub(super) fn open(compound: &mut Compound<'_, '_>, arguments: OPEN4args<'_>) ->
     }
     let request =
         OpenRequest { owner: arguments.owner.owner.0, file: &found.handle, access, deny: arguments.share_deny };
-    let (stateid, was_open) = served.nfs4.open(&session.client, &request, now)?;
+    let slot = compound.slot.as_mut().ok_or(nfsstat4::NFS4ERR_OP_NOT_IN_SESSION)?;
+    let before = slot.session.client.generation();
+    let (stateid, was_open) = served.nfs4.open(&slot.session.client, &request, now)?;
+    // The WRITE or READ that follows need not check it, if this OPEN is the only change since.
+    let shown = if access & OPEN4_SHARE_ACCESS_WRITE == 0 { access } else { OPEN4_SHARE_ACCESS_WRITE };
+    slot.show(&stateid, &found.handle, shown, before + 1);
     if let Some(size) = opened.cut
         && let Err(status) = cut(compound, &found, size)
     {
         if !was_open {
-            served.nfs4.close(&session.client, &stateid, &found.handle)?;
+            served.nfs4.close(client(compound)?, &stateid, &found.handle)?;
         }
         return Err(status);
     }
@@ -69,6 +73,11 @@ pub(super) fn open(compound: &mut Compound<'_, '_>, arguments: OPEN4args<'_>) ->
         attrset: opened.attrset,
         delegation: no_delegation(arguments.share_access),
     })
+}
+
+/// The client of the session.
+fn client<'c>(compound: &'c Compound<'_, '_>) -> Result<&'c NfsClient, nfsstat4> {
+    compound.session().map(|session| &*session.client).ok_or(nfsstat4::NFS4ERR_OP_NOT_IN_SESSION)
 }
 
 /// Checks the bits of access and deny, and returns those of access without what is wanted beside it.
@@ -225,8 +234,7 @@ pub(super) fn close(
     CLOSE4args { open_stateid, .. }: CLOSE4args,
 ) -> Result<stateid4, nfsstat4> {
     let (file, stateid) = (compound.place()?.handle(), compound.meant(open_stateid)?);
-    let session = compound.session().ok_or(nfsstat4::NFS4ERR_OP_NOT_IN_SESSION)?;
-    compound.turn.served.nfs4.close(&session.client, &stateid, &file)?;
+    compound.turn.served.nfs4.close(client(compound)?, &stateid, &file)?;
     compound.stateid = None;
     Ok(stateid4::INVALID)
 }
@@ -241,8 +249,7 @@ pub(super) fn open_downgrade(
     if share.0 == 0 || share.1 & !OPEN4_SHARE_DENY_BOTH != 0 {
         return Err(nfsstat4::NFS4ERR_INVAL);
     }
-    let session = compound.session().ok_or(nfsstat4::NFS4ERR_OP_NOT_IN_SESSION)?;
-    let changed = compound.turn.served.nfs4.downgrade(&session.client, &stateid, &file, share)?;
+    let changed = compound.turn.served.nfs4.downgrade(client(compound)?, &stateid, &file, share)?;
     compound.stateid = Some(changed);
     Ok(changed)
 }

@@ -26,7 +26,7 @@ pub(super) fn answer(turn: &mut Turn<'_>, header: &CallHeader<'_>, arguments: &[
     let reply = ReplyStart::new(turn, header.xid, head.tag);
     let stated = turn.credential.stated();
     let uid = stated.map_or(u32::MAX, |stated| stated.uid);
-    let compound = Compound {
+    let mut compound = Compound {
         principal: Principal { flavor: header.cred.flavor, uid },
         turn,
         stated,
@@ -86,7 +86,7 @@ pub(crate) fn resume(turn: &mut Turn<'_>, suspended: SuspendedCompound) {
 }
 
 impl Compound<'_, '_> {
-    fn run(mut self, mut reader: Reader<'_>, tag: &[u8]) {
+    fn run(&mut self, mut reader: Reader<'_>, tag: &[u8]) {
         while self.done < self.count {
             let (before, mark, at) = (reader.clone(), self.turn.batch.gap(0), self.turn.batch.length());
             let number = reader.u32().unwrap_or(u32::MAX);
@@ -251,7 +251,7 @@ impl Compound<'_, '_> {
     }
 
     /// Completes the reply, keeps it in the slot if it is to be kept, and lets it wait if limits ask for that.
-    fn finish(mut self, status: nfsstat4) {
+    fn finish(&mut self, status: nfsstat4) {
         if !self.is_counted {
             self.turn.count_other();
         }

@@ -39,6 +39,9 @@ const KEPT_BYTES_MAX: u32 = 8192;
 /// Shortest limit of calls and replies with which anything can be done in a session.
 const MESSAGE_BYTES_MIN: u32 = 256;
 
+/// Operation, status, session, and the numbers of `SEQUENCE4resok`.
+const SEQUENCE_RESULT_BYTES: usize = 4 + 4 + 16 + 5 * 4;
+
 /// SEQUENCE (§18.46).
 pub(super) fn sequence(compound: &mut Compound<'_, '_>, reader: &mut Reader<'_>) -> Next {
     let decoded = SEQUENCE4args::decode(reader).map_err(|_| nfsstat4::NFS4ERR_BADXDR);
@@ -50,15 +53,13 @@ pub(super) fn sequence(compound: &mut Compound<'_, '_>, reader: &mut Reader<'_>)
     if let Started::Replay(reply) = started {
         return compound.replay(&reply);
     }
-    let result = SEQUENCE4resok {
-        sr_sessionid: arguments.sa_sessionid,
-        sr_sequenceid: arguments.sa_sequenceid,
-        sr_slotid: arguments.sa_slotid,
-        sr_highest_slotid: highest_slot,
-        sr_target_highest_slotid: highest_slot,
-        sr_status_flags: 0,
-    };
-    compound.put(nfs_opnum4::OP_SEQUENCE, &Ok(result));
+    // Each call has this result: appended in one piece it takes a fifth of the instructions.
+    let words = [arguments.sa_sequenceid, arguments.sa_slotid, highest_slot, highest_slot, 0];
+    let mut result = [0; SEQUENCE_RESULT_BYTES];
+    result[..4].copy_from_slice(&(nfs_opnum4::OP_SEQUENCE as u32).to_be_bytes());
+    result[8..24].copy_from_slice(&arguments.sa_sessionid);
+    result[24..].chunks_exact_mut(4).zip(words).for_each(|(at, word)| at.copy_from_slice(&word.to_be_bytes()));
+    compound.turn.batch.bytes(&result);
     match started {
         Started::New(slot) => compound.sequenced(slot, arguments.sa_cachethis),
         _ => uncached(compound, reader),
