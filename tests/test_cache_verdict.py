@@ -12,7 +12,7 @@ from bench.truth.simulated import SHAPES, cache_verdicts
 from data import synthetic
 from goldens import Golden, cases, matches
 from iocurve.analysis import cache_evidence
-from iocurve.analysis.cache_evidence import Resident, compared, judged
+from iocurve.analysis.cache_evidence import compared, judged
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.outcome import Outcome
 from iocurve.engine.plan import DiskPlan, FileOpen, IoBurst, IoLimits, Plan, SyncEngine
@@ -91,9 +91,9 @@ def test_bytes_that_the_devices_moved_are_evidence_only_where_they_are_few(
 
 
 def test_the_page_cache_is_told_before_and_after_the_load() -> None:
-    found = judged(facts(None), on_files(None, {5_000: 1_000}), Resident(0.02, 0.97))
+    found = judged(facts(None), on_files(None, {5_000: 1_000}), (0.02, 0.97))
     matches("analysis#page cache told", [(one.text, one.says) for one in found.evidence])
-    assert judged(facts(None), on_files(None, {5_000: 1_000}), Resident(0.95)).verdict == "cached"
+    assert judged(facts(None), on_files(None, {5_000: 1_000}), (0.95, None)).verdict == "cached"
 
 
 def test_two_modes_of_latency_are_evidence_of_a_part() -> None:

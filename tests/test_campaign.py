@@ -32,12 +32,12 @@ class Runs:
     def __init__(self, *ends: State | Exception) -> None:
         self.ends = list(ends)
 
-    def measure(self, plan: plan.Plan, *_: object) -> local.Measured:
+    def measure(self, plan: plan.Plan, *_: object) -> synthetic.Measured:
         end = self.ends.pop(0)
         if isinstance(end, BaseException):
             raise end
         worker = synthetic.worker_outcome({"read": synthetic.kind({100: 5}, 4096)}, state=end)
-        return local.Measured(plan, synthetic.outcome(worker).replace(state=end), None, None)
+        return synthetic.measured(plan, synthetic.outcome(worker).replace(state=end))
 
 
 def carried_out(
@@ -117,10 +117,10 @@ def test_a_run_that_is_short_for_a_known_rate_is_remarked_before_it(
     before: list[str] = []
     out = io.StringIO()
 
-    def measure(plan: plan.Plan, *_: object) -> local.Measured:
+    def measure(plan: plan.Plan, *_: object) -> synthetic.Measured:
         before.append(out.getvalue())
         worker = synthetic.worker_outcome({"read": synthetic.kind({100: 40}, 4096)}, window_ns=(0, 4 * SECOND_NS))
-        return local.Measured(plan, synthetic.outcome(worker), None, None)
+        return synthetic.measured(plan, synthetic.outcome(worker))
 
     monkeypatch.setattr(local, "measure", measure)
     campaign = Campaign(synthetic.result([]), PlainView(out, keeps_lines=False), lambda _: None)

@@ -18,9 +18,9 @@ from goldens import cases, matches
 from iocurve.analysis import read
 from iocurve.analysis.findings import KneeFinding
 from iocurve.foundation.units import KIB, MIB
-from iocurve.report import charts
+from iocurve.report import chart_bars, chart_curves, chart_style
 from iocurve.report import page as report
-from iocurve.report.charts.curves import latency_axis
+from iocurve.report.chart_curves import latency_axis
 from iocurve.report.conditions import Folded, conditions
 from iocurve.report.figures import explored, figures
 from iocurve.report.table import Nanoseconds, Table, bold, code
@@ -97,14 +97,14 @@ def test_a_unit_goes_where_the_name_of_the_column_wants_it() -> None:
 @pytest.mark.parametrize("scale", [1e-4, 1.0, 1e5])
 def test_no_chart_and_no_table_has_scientific_notation(scale: float) -> None:
     dots = [
-        charts.LatencyDot("", load, f"{load}", load * scale, f"p{percent}", load * 1_000 * percent)
+        chart_curves.LatencyDot("", load, f"{load}", load * scale, f"p{percent}", load * 1_000 * percent)
         for load in (1, 1_000, 100_000)
         for percent in (50, 99)
     ]
-    chart = charts.latency_curve(dots, [])
+    chart = chart_curves.latency_curve(dots, [])
     assert not [text for text in texts(chart) if SCIENTIFIC.search(text)]
-    bars = [charts.Bar("a", "read", 12_345_678 * scale, p99_ns=40_000_000_000)]
-    assert not [text for text in texts(charts.grouped(bars, "IOPS", [])) if SCIENTIFIC.search(text)]
+    bars = [chart_bars.Bar("a", "read", 12_345_678 * scale, p99_ns=40_000_000_000)]
+    assert not [text for text in texts(chart_bars.grouped(bars, "IOPS", [])) if SCIENTIFIC.search(text)]
 
 
 def test_a_page_has_no_scientific_notation() -> None:
@@ -143,9 +143,9 @@ def test_latencies_are_drawn_as_far_as_there_are_operations_above_the_percentile
     assert shown["p99"] == 100
     few = synthetic.envelope().points[0].summary().latency
     assert few.histogram is not None
-    (chart,) = charts.percentile_curves({"read": replace(few, count=1000)})
+    (chart,) = chart_curves.percentile_curves({"read": replace(few, count=1000)})
     assert rows(chart, "percentile") == ["p10", "p25", "p50", "p75", "p90", "p95", "p99", "p99.5", "p99.9"]
-    assert charts.percentile_curves({"read": replace(few, count=1)}) == []
+    assert chart_curves.percentile_curves({"read": replace(few, count=1)}) == []
 
 
 @cases("report/lower_limit")
@@ -153,15 +153,15 @@ def test_the_lower_of_both_limits_holds(
     target: dict[str, Any], unit: str, block_bytes: int, caps: list[list[Any]]
 ) -> None:
     facts = {"volume": TargetFacts.from_builtins(target)}
-    assert [[cap.value, cap.label] for cap in charts.caps(facts, unit, block_bytes)] == caps
+    assert [[cap.value, cap.label] for cap in chart_style.caps(facts, unit, block_bytes)] == caps
 
 
 def test_different_limits_of_several_targets_are_named() -> None:
     slow = synthetic.capped(VOLUME, iops=5_000, throughput_bytes_per_s=512 * MIB)
     targets = {"fast": VOLUME, "slow": slow, "same": slow}
-    matches("report#different limits", [cap.label for cap in charts.caps(targets, "IOPS", 0)])
+    matches("report#different limits", [cap.label for cap in chart_style.caps(targets, "IOPS", 0)])
     alike = {"near": VOLUME, "far": VOLUME}
-    assert [cap.label for cap in charts.caps(alike, "IOPS", 0)] == ["limit 100,000 IOPS"]
+    assert [cap.label for cap in chart_style.caps(alike, "IOPS", 0)] == ["limit 100,000 IOPS"]
 
 
 # ---- the knee
@@ -179,7 +179,7 @@ def test_the_knee_and_the_capacity_are_marked_on_both_charts_of_a_knee() -> None
 
 def test_points_of_a_knee_are_joined_by_load() -> None:
     rates = {depth: 1_000.0 * depth for depth in (4, 1, 2)}
-    chart = charts.knee_curve(rates, [], KneeFinding(3.0, 3_000, 1_000_000, 4_000, 900_000))
+    chart = chart_curves.knee_curve(rates, [], KneeFinding(3.0, 3_000, 1_000_000, 4_000, 900_000))
     (line,) = [layer for layer in chart["layer"] if layer["encoding"].get("order")]
     assert line["mark"]["type"] == "line"
     assert line["encoding"]["order"] == {"field": "depth", "type": "quantitative"}

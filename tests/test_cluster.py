@@ -113,7 +113,7 @@ def test_three_clients_give_exactly_the_sum_of_what_each_measured(cluster: Any, 
     plan = replicated(plan_of(worker(local_engine("sync"), str(tmp_path / "data"))), 3, own_file)
     with opened(cluster) as group:
         assert group.names == ("127.0.0.11", "127.0.0.12", "127.0.0.13")
-        point = local.measure(plan, machines=group).point("test", {})
+        point, _ = local.measure(plan, machines=group)
     assert point.outcome.state == "finished"
     solo = [one.operations["read"] for one in point.outcome.workers]
     assert [(one.operations, one.bytes) for one in solo] == [(256, MIB)] * 3

@@ -21,7 +21,7 @@ from bench.truth.compared_runs import Load, Runs, Turns, counted, point, result
 from data import synthetic
 from goldens import cases, present
 from iocurve.analysis.compare import NAMES, compare, compare_turns
-from iocurve.analysis.history import HistoryRun, Series, histories
+from iocurve.analysis.history import Series, histories
 from iocurve.analysis.matching import matched
 from iocurve.cli.commands import run
 from iocurve.foundation.errors import DialectError, ResultError
@@ -496,7 +496,7 @@ def test_a_newest_run_that_is_outside_is_told(tmp_path: Path, capsys: pytest.Cap
 
 def test_points_of_one_name_in_one_result_are_series() -> None:
     twice = result([measured(speed=1.0, intervals=8), measured(speed=0.5, intervals=8)])
-    found = histories([HistoryRun("a", twice), HistoryRun("b", twice)], ["iops"])
+    found = histories([("a", twice), ("b", twice)], ["iops"])
     assert [one.point for one in found] == ["steady", "steady (2)"]
     assert [one.runs for one in found] == [(0, 1), (0, 1)]
 

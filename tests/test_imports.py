@@ -159,7 +159,7 @@ def test_groups_are_points_and_a_depth_series_is_a_curve(tmp_path: Path) -> None
     (family,) = read(result).families
     assert family.is_depth
     assert [verdict.code for verdict in read(result).verdicts if verdict] == ["unknown"] * 3
-    assert read(result).next_steps == ()
+    assert [group.next_step for group in read(result).limit_groups] == [""]
 
 
 def test_a_synchronous_engine_has_depth_1(tmp_path: Path) -> None:

@@ -83,11 +83,10 @@ def test_three_clients_give_exactly_the_sum_of_what_each_measured(tmp_path: Path
     file = tmp_path / "data"
     plan = replicated(plan_of(worker(local_engine("sync"), str(file), submission_latency=False)), 3, own_file)
     with group_of([LocalLink(name) for name in ("one", "two", "three")]) as group:
-        measured = local.measure(plan, machines=group)
-    assert measured.outcome.state == "finished"
-    assert [(one.group, one.worker) for one in measured.outcome.workers] == [(0, 0), (0, 1), (0, 2)]
-    solo = [one.operations["read"] for one in measured.outcome.workers]
-    point = measured.point("test", {})
+        point, _ = local.measure(plan, machines=group)
+    assert point.outcome.state == "finished"
+    assert [(one.group, one.worker) for one in point.outcome.workers] == [(0, 0), (0, 1), (0, 2)]
+    solo = [one.operations["read"] for one in point.outcome.workers]
     summary = point.summary()
     assert (summary.operations, summary.bytes) == (3 * 256, 3 * MIB)
     added = _native.Histogram()
@@ -109,13 +108,13 @@ def test_clients_with_wrong_clocks_start_together() -> None:
     runtime_ns = 300 * MILLISECOND_NS
     plan = replicated(lasting(runtime_ns), 3)
     with group_of([LocalLink(f"c{number}", error) for number, error in enumerate(errors_ns)]) as group:
-        measured = local.measure(plan, machines=group)
+        measured, _ = local.measure(plan, machines=group)
     clocks = [client.clock for client in measured.clients]
     for clock, error_ns in zip(clocks, errors_ns, strict=True):
         assert clock is not None
         assert clock.drift_ns is not None
         assert abs(clock.offset_ns - error_ns) <= clock.error_ns + MILLISECOND_NS
-    summary = measured.point("test", {}).summary()
+    summary = measured.summary()
     # A busy machine starts a client late, but says so.
     late_ns = max(client.late_ns for client in measured.clients)
     assert summary.overlap_ns == max(0, runtime_ns - late_ns)
@@ -132,7 +131,7 @@ def test_every_group_starts_when_all_clients_are_ready() -> None:
     second = planned.Group(workers=(reads(20), reads(30).replace(client=1)))
     plan = null_plan().replace(groups=(first, second, planned.Group(workers=(reads(40).replace(client=1),))))
     with group_of([LocalLink("one"), LocalLink("two")]) as group:
-        outcome = local.measure(plan, machines=group).outcome
+        outcome = local.measure(plan, machines=group)[0].outcome
     counts = [(one.group, one.worker, one.operations["read"].operations) for one in outcome.workers]
     assert counts == [(0, 0, 10), (0, 1, 2_000_000), (1, 0, 20), (1, 1, 30), (2, 0, 40)]
 
@@ -169,7 +168,7 @@ def test_a_lost_client_is_named_and_the_others_finish(
 
     setattr(links[1], f"{how}_after", 4)
     with group_of(links) as group:
-        measured = local.measure(replicated(lasting(600 * MILLISECOND_NS), 3), watch, machines=group)
+        measured, _ = local.measure(replicated(lasting(600 * MILLISECOND_NS), 3), watch, machines=group)
         lost = measured.clients[1]
         with pytest.raises(RunError, match="agent two was lost before"):
             group.start(replicated(null_plan(), 3), "the next")
@@ -204,7 +203,7 @@ def test_a_lost_client_is_told_at_once_and_the_others_continue_or_stop(on_loss: 
 
     plan = replicated(plan_of(worker(planned.NullEngine(), "nothing", end=ENDLESS)), 3)
     with group_of(links, told.append, stops_on_loss=on_loss == "stop") as group:
-        measured = local.measure(plan, watch, 0.01, group)
+        measured, _ = local.measure(plan, watch, 0.01, group)
     others = "2 others go on" if on_loss == "continue" else "2 others stop"
     assert len(told) == 1
     assert re.match(rf"agent two lost after .* of measuring: ActorDiedError; {others}", told[0])
@@ -247,7 +246,7 @@ def test_the_local_file_of_a_lost_client_makes_the_result_whole(
     monkeypatch.setattr(LocalLink, "abandon", lambda _link: None)
     links[1].cut_after = 3
     with group_of(links) as group:
-        point = local.measure(replicated(lasting(600 * MILLISECOND_NS), 2), machines=group).point("test", {})
+        point, _ = local.measure(replicated(lasting(600 * MILLISECOND_NS), 2), machines=group)
         links[1].ended.wait(60)
     why = campaigns.reason(point.outcome, point.clients)
     assert why.startswith("1 of 2 agents finished: two lost after 200 ms of measuring")
@@ -281,7 +280,7 @@ def test_the_local_file_of_a_client_that_came_back_is_fetched_and_the_run_is_fin
     links = [LocalLink("one"), LocalLink("two")]
     links[1].cut_after = 2
     with group_of(links) as group:
-        point = local.measure(replicated(lasting(300 * MILLISECOND_NS), 2), machines=group).point("test", {})
+        point, _ = local.measure(replicated(lasting(300 * MILLISECOND_NS), 2), machines=group)
         assert links[1].ended.wait(60)
     started = campaigns.started("test", "test", TargetFacts(kind="null", address="null"), with_ceiling=False)
     lost = started.with_point(point).replace(points_planned=1).ended("failed", "two was lost")
@@ -314,7 +313,7 @@ def test_the_local_files_make_the_result_whole_when_all_clients_were_lost(
     for link in links:
         link.cut_after = 3
     with group_of(links) as group:
-        point = local.measure(replicated(lasting(600 * MILLISECOND_NS), 2), machines=group).point("test", {})
+        point, _ = local.measure(replicated(lasting(600 * MILLISECOND_NS), 2), machines=group)
         for link in links:
             assert link.ended.wait(60)
     assert (point.outcome.state, point.outcome.workers, point.summary().operations) == ("failed", (), 0)
@@ -373,7 +372,7 @@ def test_a_local_file_that_was_cut_off_is_kept_apart(tmp_path: Path, monkeypatch
     links = [LocalLink("one"), LocalLink("two")]
     links[1].cut_after = 2
     with group_of(links) as group:
-        point = local.measure(replicated(lasting(600 * MILLISECOND_NS), 2), machines=group).point("test", {})
+        point, _ = local.measure(replicated(lasting(600 * MILLISECOND_NS), 2), machines=group)
         links[1].ended.wait(60)
     [path] = journals(tmp_path)
     lines = path.read_bytes().splitlines(keepends=True)
@@ -396,7 +395,7 @@ def test_a_client_that_answers_slowly_is_asked_for_its_clock_less_often(monkeypa
 
 def test_clocks_that_are_not_known_well_enough_are_told() -> None:
     with group_of([LocalLink("one"), LocalLink("two")]) as group:
-        point = local.measure(replicated(null_plan(), 2), machines=group).point("test", {})
+        point, _ = local.measure(replicated(null_plan(), 2), machines=group)
     clock = ClientClock(offset_ns=0, error_ns=11 * MILLISECOND_NS, drift_ns=0)
     clients = (point.clients[0].replace(clock=clock), point.clients[1].replace(late_ns=11 * MILLISECOND_NS))
     known = tuple(client.replace(clock=clock.replace(error_ns=0), late_ns=0) for client in clients)
@@ -492,7 +491,7 @@ class Waited(LocalLink):
 
 def test_the_wait_of_a_client_for_its_server_is_told() -> None:
     with group_of([LocalLink("one"), Waited("two")]) as group:
-        point = local.measure(replicated(null_plan(), 2), machines=group).point("test", {})
+        point, _ = local.measure(replicated(null_plan(), 2), machines=group)
     assert [len(client.stalls) for client in point.clients] == [0, 1]
     text = "agent two: NFS server 10.0.0.9:2049 did not answer for 40 s under the load (No route to host)"
     assert [one for one in client_notes(point) if one[0] == "server_stalled"] == [("server_stalled", text)]
@@ -530,7 +529,7 @@ def test_a_file_that_clients_share_is_laid_out_by_the_first_of_them(
     layouts = [part.plan.groups[0].workers[0].files[0].layout for part in parts(plan)]
     assert layouts == ["recreate", "fill", other.files[0].layout, "fill"]
     with group_of(links) as group:
-        assert local.measure(plan, machines=group).outcome.state == "finished"
+        assert local.measure(plan, machines=group)[0].outcome.state == "finished"
     assert {name for name, _ in prepared[:4]} == {"one", "three"}
     assert {name for name, _ in prepared[4:]} == {"two", "four"}
 
@@ -540,7 +539,7 @@ def test_a_stop_ends_all_clients_and_keeps_what_they_measured(monkeypatch: pytes
     monkeypatch.setattr(barrier, "STOP_S", 30.0)
     plan = replicated(plan_of(worker(planned.NullEngine(), "nothing", end=ENDLESS)), 2)
     with group_of([LocalLink("one"), LocalLink("two")]) as group:
-        enough = local.measure(plan, lambda live: live.intervals >= 2, 0.02, group)
+        enough, _ = local.measure(plan, lambda live: live.intervals >= 2, 0.02, group)
         assert enough.outcome.state == "finished"
         running = group.start(plan, "interrupted")
         while running.live().intervals < 2:
@@ -592,7 +591,7 @@ def test_the_head_program_renews_the_lease(monkeypatch: pytest.MonkeyPatch) -> N
     link = LocalLink("one")
     plan = plan_of(worker(planned.NullEngine(), "nothing", end=ENDLESS))
     with group_of([link]) as group:
-        measured = local.measure(plan, lambda _live: link.calls["renew_lease"] >= 1, machines=group)
+        measured, _ = local.measure(plan, lambda _live: link.calls["renew_lease"] >= 1, machines=group)
     assert measured.outcome.state == "finished"
 
 
@@ -614,7 +613,7 @@ def test_jains_index_is_1_for_equal_shares_and_1_over_n_for_one_that_has_all() -
 
 def test_a_result_with_clients_is_read_as_it_was_written(tmp_path: Path) -> None:
     with group_of([LocalLink("one"), LocalLink("two")]) as group:
-        point = local.measure(replicated(null_plan(), 2), machines=group).point("test", {})
+        point, _ = local.measure(replicated(null_plan(), 2), machines=group)
     result = (
         campaigns.started("test", "test", TargetFacts(kind="null", address="null"), with_ceiling=False)
         .with_point(point)

@@ -19,7 +19,7 @@ from iocurve.analysis import read
 from iocurve.cli.commands import run
 from iocurve.foundation.errors import ResultError, TargetError
 from iocurve.foundation.units import SECOND_NS
-from iocurve.report import article, charts
+from iocurve.report import article, chart_curves
 from iocurve.report import page as report
 from iocurve.report.conditions import conditions
 from iocurve.report.figures import figures
@@ -434,14 +434,14 @@ def test_an_article_has_what_the_result_holds_and_how_to_measure_it_again(tmp_pa
 
 def test_a_step_is_marked_where_it_was_and_latencies_are_mapped_whole() -> None:
     series = synthetic.fio_run().points[0].series()
-    rate, _ = charts.over_time(series, (), [(0, 4 * SECOND_NS, 4 * SECOND_NS, "5k → 3k IOPS")])
+    rate, _ = chart_curves.over_time(series, (), [(0, 4 * SECOND_NS, 4 * SECOND_NS, "5k → 3k IOPS")])
     assert [row["start"] for data in rate["datasets"].values() for row in data if "mark" in row] == [4.0]
     shares = [(at * SECOND_NS, (at + 1) * SECOND_NS, 1e5, 4e5, 10.0) for at in range(3)]
-    (heat,) = charts.heat_map(shares)
+    (heat,) = chart_curves.heat_map(shares)
     cells = _rows(heat)
     assert {cell["second"] for cell in cells} == {0.0, 1.0, 2.0}
     assert sum(float(str(cell["share"])) for cell in cells) == pytest.approx(300, abs=1)
-    assert charts.heat_map(shares[:1]) == []
+    assert chart_curves.heat_map(shares[:1]) == []
 
 
 def _rows(chart: dict[str, object]) -> list[dict[str, object]]:

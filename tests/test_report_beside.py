@@ -16,7 +16,7 @@ from iocurve.analysis import cache_evidence, doubts, gains, published, read
 from iocurve.analysis.headlines import Headline
 from iocurve.foundation.units import KIB, SECOND_NS
 from iocurve.report import page as report
-from iocurve.report.charts import labelled
+from iocurve.report.chart_style import labelled
 from iocurve.report.comparisons import advice_cells
 from iocurve.report.conditions import conditions, emulation_label, setting, targets
 from iocurve.report.figures import figures

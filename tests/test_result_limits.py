@@ -142,11 +142,6 @@ def test_points_are_grouped_by_their_limit_and_possible_ones_go_last() -> None:
     assert groups[2].next_step.startswith("iocurve why --confirm")
 
 
-def test_the_steps_of_the_groups_are_the_next_steps() -> None:
-    reading = read(synthetic.envelope())
-    assert reading.next_steps == tuple(filter(None, (group.next_step for group in reading.limit_groups)))
-
-
 def test_points_with_several_texts_of_a_limit_are_in_one_group() -> None:
     points = [
         at(count, rate=Rate(unit="operations", count=count, per_ns=SECOND_NS)).replace(name=f"{count}/s")

@@ -154,7 +154,7 @@ def test_a_cool_down_is_load_that_is_not_counted(monkeypatch: pytest.MonkeyPatch
         looks.append(live.phase)
         return False
 
-    measured = local.measure(plan_of(cooled), watch)
+    measured, _ = local.measure(plan_of(cooled), watch)
     (only,) = measured.outcome.workers
     # A machine that other programs hold completes operations late, or misses some; none is counted twice.
     read = only.operations["read"]

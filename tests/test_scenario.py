@@ -28,7 +28,7 @@ from iocurve.measure.scenario.cases import Case, Cases, scaled
 from iocurve.measure.scenario.document import Scenario, load, names
 from iocurve.measure.scenario.runner import Request
 from iocurve.report.progress import NoView
-from iocurve.result.document import Result
+from iocurve.result.document import Point, Result
 from iocurve.result.document_file import RESULT_NAME
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import UNOPENED
@@ -210,13 +210,13 @@ def test_a_point_that_fails_costs_only_itself_and_is_measured_by_a_resumed_run(
 ) -> None:
     asked, count = request(tiny(tmp_path), tmp_path / "data"), iter(range(100))
 
-    def measure(*arguments: Any) -> local.Measured:
-        measured = whole(*arguments)
+    def measure(*arguments: Any) -> tuple[Point, Any]:
+        point, uses = whole(*arguments)
         if next(count) != 1:
-            return measured
-        worker, *others = measured.outcome.workers
+            return point, uses
+        worker, *others = point.outcome.workers
         failed = worker.replace(state="failed", error="5 operations did not complete")
-        return replace(measured, outcome=measured.outcome.replace(state="failed", workers=(failed, *others)))
+        return point.replace(outcome=point.outcome.replace(state="failed", workers=(failed, *others))), uses
 
     whole = local.measure
     monkeypatch.setattr(local, "measure", measure)

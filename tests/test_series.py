@@ -166,10 +166,10 @@ def test_turns_have_the_values_of_their_stalls() -> None:
 
 
 def test_a_chart_over_time_shows_the_stall() -> None:
-    from iocurve.report import charts
+    from iocurve.report import chart_curves
 
     found = outcome(worker([{"read": 100}, {}, {"read": 100}]))
-    rates, latencies = charts.over_time(series(found))
+    rates, latencies = chart_curves.over_time(series(found))
     (rows,) = rates["datasets"].values()
     assert [row["iops"] for row in rows if row["kind"] == "read"] == [100.0, 0.0, 100.0]
     (rows,) = latencies["datasets"].values()

@@ -47,13 +47,13 @@ class Runs:
         self.ends = list(ends)
         self.seeds: list[int] = []
 
-    def measure(self, plan: Plan, *_: object) -> local.Measured:
+    def measure(self, plan: Plan, *_: object) -> synthetic.Measured:
         end = self.ends.pop(0)
         if isinstance(end, BaseException):
             raise end
         iops, machine, state = end
         self.seeds.append(plan.groups[0].workers[0].seed)
-        return local.Measured(plan, outcome(iops, state=state), None, machine)
+        return synthetic.measured(plan, outcome(iops, state=state), machine)
 
 
 def outcome(count: int, *, state: State = "finished", latency_ns: int = 1000) -> Outcome:
@@ -282,7 +282,7 @@ STARVED = BUSY.replace(target_delay_share=0.9)
 class Stalling(Runs):
     """Runs of 10 s at 100 IOPS; a negative number is that of the seconds for which the target stalled."""
 
-    def measure(self, plan: Plan, *_: object) -> local.Measured:
+    def measure(self, plan: Plan, *_: object) -> synthetic.Measured:
         end = self.ends.pop(0)
         assert not isinstance(end, BaseException)
         count, machine, _state = end
@@ -290,7 +290,7 @@ class Stalling(Runs):
         worker = synthetic.worker_outcome(
             {"read": synthetic.kind(latencies, 4096)}, window_ns=(0, 10 * SECOND_NS), intervals=[]
         )
-        return local.Measured(plan, synthetic.outcome(worker), None, machine)
+        return synthetic.measured(plan, synthetic.outcome(worker), machine)
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def _cost(group: ClientGroup, seconds: int) -> tuple[float, float]:
             marks.append((time.monotonic(), time.process_time(), sum(map(_cpu_s, daemons))))
         return False
 
-    point = local.measure(plan, mark, machines=group).point("clients", {})
+    point, _ = local.measure(plan, mark, machines=group)
     states = {client.state for client in point.clients}
     assert states == {"finished"}, f"agents {states}"
     (start_s, program_s, daemons_s), (end_s, program_end_s, daemons_end_s) = marks[0], marks[-1]

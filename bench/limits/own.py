@@ -236,7 +236,7 @@ def judged(ready: Bed, *, hidden: bool) -> tuple[Limit | None, list[Point]]:
 
 def measured(plan: planned.Plan) -> Point:
     """One run as a point."""
-    return local.measure(plan).point("limits", {})
+    return local.measure(plan)[0]
 
 
 def _hidden(point: Point) -> Point:

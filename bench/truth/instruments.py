@@ -106,7 +106,7 @@ def run_served(service: Service, plan_of: Callable[[int], Plan]) -> tuple[Point,
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
             assert server.stdout
             try:
-                point = local.measure(plan_of(int(server.stdout.readline()))).point("truth", {})
+                point, _ = local.measure(plan_of(int(server.stdout.readline())))
             finally:
                 server.terminate()
             try:

@@ -8,4 +8,4 @@ from pathlib import Path
 from iocurve.engine.plan import Plan
 from iocurve.measure import local
 
-Path(sys.argv[1]).write_text(local.measure(Plan.from_json(sys.stdin.read())).point("truth", {}).to_json())
+Path(sys.argv[1]).write_text(local.measure(Plan.from_json(sys.stdin.read()))[0].to_json())

@@ -320,6 +320,14 @@ def outcome(*workers: WorkerOutcome) -> Outcome:
     return Outcome(state=max((worker.state for worker in workers), key=order.index), workers=workers)
 
 
+Measured = tuple[Point, tuple[()]]
+"""What ``local.measure`` gives."""
+
+
+def measured(plan: Plan, outcome: Outcome, machine: MachineUse | None = None) -> Measured:
+    return Point(name=plan.name, family="", axes={}, plan=plan, outcome=outcome, machine=machine), ()
+
+
 def capped(target: TargetFacts, **limits: int) -> TargetFacts:
     """The target with other limits; ``client_`` and ``connection_`` are the scopes of their names."""
     values = {re.sub("^(client|connection)_", r"\1.", name): value for name, value in limits.items()}

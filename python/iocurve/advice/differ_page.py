@@ -8,9 +8,9 @@ from pathlib import Path
 from iocurve._native import VERSION
 from iocurve.advice.differ import LABELS, Attribution, Factors, FieldDifference, MeasuredRates
 from iocurve.foundation.units import MIB, counted, format_count
-from iocurve.report import charts
+from iocurve.report import chart_bars
 from iocurve.report.cells import ReportFigure
-from iocurve.report.charts import WaterfallBar
+from iocurve.report.chart_bars import WaterfallBar
 from iocurve.report.page import rendered
 from iocurve.report.table import Table
 from iocurve.result.document import Result
@@ -107,7 +107,7 @@ def write(
         "From A to B",
         f"Each field's factor is the mean over {counted(found.orders, 'order')} of switching the fields. All factors "
         "multiply to the whole gap; the rest is the part that the named fields do not explain.",
-        (charts.waterfall(_bars(found), found.unit),),
+        (chart_bars.waterfall(_bars(found), found.unit),),
         shares_table(found.factors),
     )
     fields = ReportFigure("fields", "Fields that differ", "", (), differences_table(differences))

@@ -20,7 +20,6 @@ from iocurve.foundation.units import KIB, MIB, format_bytes
 
 FORMAT: Literal["iocurve-observation-1"] = "iocurve-observation-1"
 OperationKind = Literal["read", "write"]
-KINDS: tuple[OperationKind, ...] = ("read", "write")
 
 
 class KindObserved(Struct):

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Literal
 
-import msgspec
-
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.plan import FileOpen, FixedBlocks
 from iocurve.foundation.units import MICROSECOND_NS, format_bytes, format_latency
@@ -71,14 +69,11 @@ def _of_turns(rates: Sequence[float]) -> Interval:
     return Interval(value=median(rates), low=min(rates), high=max(rates))
 
 
-class Resident(msgspec.Struct, frozen=True):
-    """The part of a load's files that the page cache held; None where it is not known."""
-
-    before: float | None = None
-    after: float | None = None
+Resident = tuple[float | None, float | None]
+"""The part of a load's files that the page cache held before it and after it; None where it is not known."""
 
 
-def judged(facts: CacheFacts, load: MeasuredLoad, resident: Resident = Resident()) -> CacheFacts:
+def judged(facts: CacheFacts, load: MeasuredLoad, resident: Resident = (None, None)) -> CacheFacts:
     """The facts with the evidence on a load that reads, and the verdict that it supports."""
     read = load.kind("read")
     if read is None or not read.operations:
@@ -171,12 +166,13 @@ def _devices(load: MeasuredLoad) -> CacheEvidence | None:
 
 
 def _resident(load: MeasuredLoad, resident: Resident) -> CacheEvidence | None:
-    if resident.before is None or not _is_local(load):
+    before, after = resident
+    if before is None or not _is_local(load):
         return None
-    after = f" and {resident.after:.0%} after it" if resident.after is not None else ""
-    text = f"the page cache held {resident.before:.0%} of the files before the load{after}"
+    told_after = f" and {after:.0%} after it" if after is not None else ""
+    text = f"the page cache held {before:.0%} of the files before the load{told_after}"
     # A page cache that is empty before the load may fill during it.
-    return CacheEvidence(source="page cache", text=text, says="cached" if resident.before >= MOST else "nothing")
+    return CacheEvidence(source="page cache", text=text, says="cached" if before >= MOST else "nothing")
 
 
 def repeated_evidence(facts: CacheFacts) -> CacheEvidence | None:

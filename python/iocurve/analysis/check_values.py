@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from statistics import NormalDist
 
 import msgspec
@@ -220,8 +220,3 @@ def interval_text(value: Value, measure: Measure) -> str:
         return f"at least {text_of(value.low, measure)}"
     low, high = text_of(value.low, measure), text_of(value.high, measure)
     return "" if low == high else f"95 %: {low} to {high}"
-
-
-def listed(texts: Sequence[str]) -> str:
-    """Texts in a sentence: ``a, b and c``."""
-    return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))

@@ -40,12 +40,8 @@ SPREAD_MIN = 1e-4
 """Least standard deviation between runs, relative to their mean: figures that are exactly equal are rare."""
 
 
-class HistoryRun(msgspec.Struct, frozen=True):
-    """A result of a history."""
-
-    source: str
-    """Path of the result."""
-    result: Result
+HistoryRun = tuple[str, Result]
+"""The path of a result of a history, and the result."""
 
 
 class Level(msgspec.Struct, frozen=True):
@@ -117,9 +113,9 @@ def _newest(values: Sequence[float]) -> Newest | None:
 def histories(runs: Sequence[HistoryRun], names: Sequence[str]) -> list[Series]:
     """The series of each point, by name, family and axes, in the order of their first run; ``runs`` are in order."""
     found: dict[tuple[tuple[Hashable, int], str], list[tuple[int, Point, Bounded]]] = {}
-    for number, run in enumerate(runs):
+    for number, (_, result) in enumerate(runs):
         same = Counter[Hashable]()
-        for point in run.result.points:
+        for point in result.points:
             same[point_key(point)] += 1
             for name in names:
                 value = figure_interval(point, name)

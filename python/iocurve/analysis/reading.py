@@ -96,11 +96,6 @@ class Reading(msgspec.Struct, frozen=True, dict=True):
         return tuple(findings_of(self.families))
 
     @cached_property
-    def next_steps(self) -> tuple[str, ...]:
-        """The steps that get past the limits, each once; those for the most points first."""
-        return tuple(dict.fromkeys(group.next_step for group in self.limit_groups if group.next_step))
-
-    @cached_property
     def trust(self) -> tuple[Condition, str]:
         """The condition of the machine during the points, and a sentence that counts those that others disturbed."""
         return trust_of([member for family in self.families for member in family.members])

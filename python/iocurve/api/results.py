@@ -18,7 +18,7 @@ from iocurve.result.paired import MARGIN
 if TYPE_CHECKING:
     import altair
 
-    from iocurve.report.charts import Chart
+    from iocurve.report.chart_style import Chart
 
 
 def load(path: Path | str) -> Result:
@@ -65,7 +65,7 @@ def charts(result: Result) -> dict[str, altair.Chart]:
     # The libraries that draw take most of a second to load.
     import altair
 
-    from iocurve.report.charts import labelled
+    from iocurve.report.chart_style import labelled
     from iocurve.report.conditions import emulation_label
     from iocurve.report.figures import figures
 

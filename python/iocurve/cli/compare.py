@@ -143,7 +143,7 @@ def show_history(
 def _runs(directory: Path) -> list[HistoryRun]:
     """The results of a directory by time. One that cannot be read or is incomplete is named and left out."""
     paths = {*directory.glob("*.json"), *directory.rglob(RESULT_NAME)}
-    runs = []
+    runs: list[HistoryRun] = []
     for path in sorted(paths):
         try:
             result = Result.read(path)
@@ -154,10 +154,10 @@ def _runs(directory: Path) -> list[HistoryRun]:
             print(f"warning: left out: {path}: {'; '.join(missing)}", file=sys.stderr)
             continue
         name = path.parent if path.name == RESULT_NAME and path.parent != directory else path
-        runs.append(HistoryRun(str(name.relative_to(directory)), result))
+        runs.append((str(name.relative_to(directory)), result))
     if not runs:
         raise DialectError([Diagnostic(f"{directory} has no results; name a directory with results below it")])
-    return sorted(runs, key=lambda run: run.result.created)
+    return sorted(runs, key=lambda run: run[1].created)
 
 
 def show_comparison(found: Compared) -> None:

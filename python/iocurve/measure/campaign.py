@@ -382,11 +382,11 @@ class Campaign:
         """Measures a load that is no point of the result, such as a probe. Raises as ``prepare`` does."""
         self._view.preparing(purpose)
         try:
-            measured = local.measure(plan, self._watch(local.run_to_the_end), machines=self.machines)
+            point, _ = local.measure(plan, self._watch(local.run_to_the_end), machines=self.machines)
         finally:
             self._view.preparing(None)
-        self._whole(purpose, measured.outcome)
-        return measured.point("", {})
+        self._whole(purpose, point.outcome)
+        return point
 
     def add_probe(self, probe: Probe) -> None:
         """Keeps what a probe found."""
@@ -436,7 +436,7 @@ class Campaign:
 
     def _started(
         self, one: Measurement, plan: Plan, turn: tuple[int, int] = (1, 1), *, is_again: bool = False
-    ) -> tuple[Point, tuple[MachineUse | None, ...]]:
+    ) -> tuple[Point, Sequence[MachineUse | None]]:
         """Runs a plan once; gives the point, and the use of this machine in each phase."""
         if text := self._foreseen(one, plan):
             self._view.warned(text)
@@ -445,11 +445,12 @@ class Campaign:
         plan = plan if one.keeps_intervals else _with_joined_intervals(plan)
         watch = self._watch(one.enough)
         began = monotonic()
-        measured = local.measure(plan, watch, one.poll_s, self.machines, bool(one.phases))
+        point, machines = local.measure(plan, watch, one.poll_s, self.machines, bool(one.phases))
         self._seconds_again += is_again * (monotonic() - began)
-        point = measured.point(one.family, one.axes, one.name).replace(target=one.target)
+        name = plan.name if one.name is None else one.name
+        point = point.replace(name=name, family=one.family, axes=one.axes, target=one.target)
         self._note_obstacles(one.title, point.outcome)
-        return point, measured.machines
+        return point, machines
 
     def _goes_on(self, attempts: Attempts) -> bool:
         """True if a further attempt is due. All repeats together take about as long as was said for the points."""

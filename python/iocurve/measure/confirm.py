@@ -251,7 +251,7 @@ def _diagnosed(
 
 
 def _measured(plan: Plan) -> Point:
-    return local.measure(plan).point("why", {})
+    return local.measure(plan)[0]
 
 
 @contextmanager

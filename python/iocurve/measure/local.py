@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import msgspec
-
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import NfsEngine, Plan, Worker
 from iocurve.machine.mounts import DeviceMeter
 from iocurve.machine.processes import NFS_PORT, Servers, is_local, servers_of
 from iocurve.measure.machines import THIS_MACHINE, Machines, RunningPlan
 from iocurve.result import host
-from iocurve.result.document import Axis, ClientOutcome, LayoutFacts, MachineUse, Point
+from iocurve.result.document import LayoutFacts, MachineUse, Point
 
 POLL_S = 0.1
 """Time between two polls of a run: short enough for a smooth view, long enough to cost no measurable CPU time."""
@@ -63,47 +61,26 @@ def finished(running: RunningPlan, enough: Enough = run_to_the_end, poll_s: floa
     return outcome
 
 
-class Measured(msgspec.Struct, frozen=True):
-    """An outcome, with the layout and the CPU use of the machine."""
-
-    plan: Plan
-    outcome: Outcome
-    layout: LayoutFacts | None
-    machine: MachineUse | None
-    clients: tuple[ClientOutcome, ...] = ()
-    machines: tuple[MachineUse | None, ...] = ()
-    """CPU use of the machine in each phase; empty where only that of the whole run is known."""
-
-    def point(self, family: str, axes: dict[str, Axis], name: str | None = None) -> Point:
-        """Converts to a point of a result; its name defaults to the plan's."""
-        return Point(
-            name=self.plan.name if name is None else name,
-            family=family,
-            axes=axes,
-            plan=self.plan,
-            outcome=self.outcome,
-            layout=self.layout,
-            machine=self.machine,
-            clients=self.clients,
-        )
-
-
 def measure(
     plan: Plan,
     enough: Enough = run_to_the_end,
     poll_s: float = POLL_S,
     machines: Machines = THIS_MACHINE,
     by_phase: bool = False,
-) -> Measured:
-    """As ``run``, and also records the layout and the CPU use of the machine, of each phase if ``by_phase``."""
+) -> tuple[Point, Sequence[MachineUse | None]]:
+    """As ``run``, as a point of no series, with the layout and the CPU use of the machine.
+
+    With ``by_phase`` also the CPU use in each phase; empty where only that of the whole run is known.
+    """
     observer = Observer(plan, enough, by_phase=by_phase)
     running = machines.start(plan, plan.name)
     outcome = finished(running, observer.update, poll_s)
+    point = Point(name=plan.name, family="", axes={}, plan=plan, outcome=outcome)
     facts = running.facts()
     if facts is None:
-        return Measured(plan, outcome, observer.layout, observer.machine(), machines=observer.phases())
+        return point.replace(layout=observer.layout, machine=observer.machine()), observer.phases()
     clients, layout, machine = facts
-    return Measured(plan, outcome, layout, machine, clients)
+    return point.replace(clients=clients, layout=layout, machine=machine), ()
 
 
 class Observer:

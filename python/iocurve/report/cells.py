@@ -15,8 +15,9 @@ from iocurve.analysis.limits import volume_description
 from iocurve.analysis.load_names import RateUnit, workers_of
 from iocurve.engine.plan import FLUSH_KINDS, METADATA_KINDS, FixedBlocks
 from iocurve.foundation.units import MIB, UNKNOWN_TEXT, capitalised
-from iocurve.report import charts
-from iocurve.report.charts import CapLine, Chart, PublishedMark
+from iocurve.report import chart_bars, chart_curves, chart_style
+from iocurve.report.chart_bars import PublishedMark
+from iocurve.report.chart_style import CapLine, Chart
 from iocurve.report.table import LIMITED_BY, Cell, Nanoseconds, Table, decimal, limit_cell
 from iocurve.result.document import Point, Result, TargetFacts
 from iocurve.result.paired import margin_text
@@ -84,13 +85,13 @@ def ratio(measured: Point, base: Point) -> str:
     return gain.full_text if gain else ""
 
 
-def gain_bar(place: str, series: str, measured: Point, base: Point) -> list[charts.JudgedBar]:
+def gain_bar(place: str, series: str, measured: Point, base: Point) -> list[chart_bars.JudgedBar]:
     """The bar of a gain; none where points were measured once."""
     gain = gain_of(measured, base)
     if gain is None or not measured.runs:
         return []
     return [
-        charts.JudgedBar(
+        chart_bars.JudgedBar(
             place,
             series,
             gain.value,
@@ -125,11 +126,11 @@ def points_table(
     return Table.of((*columns, *figures, *(["in flight"] if in_flight else []), *LAST_COLUMNS), made, text_columns)
 
 
-def latency_dots(series: str, member: Point, unit: str, axis: str, label: str) -> list[charts.LatencyDot]:
+def latency_dots(series: str, member: Point, unit: str, axis: str, label: str) -> list[chart_curves.LatencyDot]:
     """The median and the 99th percentile of a point, as far as they are known."""
     summary = member.summary()
     return [
-        charts.LatencyDot(series, member.axis(axis), label, rate(summary, unit), f"p{percent}", latency_ns)
+        chart_curves.LatencyDot(series, member.axis(axis), label, rate(summary, unit), f"p{percent}", latency_ns)
         for percent in (50, 99)
         if not math.isnan(latency_ns := summary.latency.percentile(percent))
     ]
@@ -174,12 +175,12 @@ GAIN_CAPTION = (
 DISTURBED_CAPTION = "* noisy, by other work on this machine, also when measured again."
 
 
-def bars_caption(bars: Iterable[charts.Bar]) -> str:
+def bars_caption(bars: Iterable[chart_bars.Bar]) -> str:
     """Says what the error bars of rates mean; empty without error bars."""
     return BARS_CAPTION if any(bar.low is not None for bar in bars) else ""
 
 
-def gain_caption(bars: Sequence[charts.JudgedBar]) -> str:
+def gain_caption(bars: Sequence[chart_bars.JudgedBar]) -> str:
     """Says what the error bars and the marks of gains mean; empty without gains."""
     if not bars:
         return ""
@@ -217,10 +218,10 @@ def bounds(member: Point, unit: str, kind: str | None = None) -> tuple[float | N
 
 def rate_bar(
     place: str, series: str, totals: Totals, unit: str, interval: tuple[float | None, float | None] = (None, None)
-) -> charts.Bar:
+) -> chart_bars.Bar:
     """The bar of a rate with its interval."""
     p50_ns, p99_ns = (totals.latency.percentile(percent) for percent in (50, 99))
-    return charts.Bar(place, series, rate(totals, unit), p50_ns, p99_ns, *interval)
+    return chart_bars.Bar(place, series, rate(totals, unit), p50_ns, p99_ns, *interval)
 
 
 # ---- limits in charts
@@ -230,13 +231,13 @@ def caps(points: Sequence[Point], reading: Reading, unit: str) -> list[CapLine]:
     """The limits of the targets that some points load, at the block size that all of them share."""
     targets = {name: facts for point in points for name, facts in targets_of(point, reading.result).items()}
     blocks = {block_bytes(point) for point in points}
-    return charts.caps(targets, unit, blocks.pop() if len(blocks) == 1 else 0)
+    return chart_style.caps(targets, unit, blocks.pop() if len(blocks) == 1 else 0)
 
 
 def drawn_caps(family: PointFamily, reading: Reading, unit: str, highest: float) -> tuple[list[CapLine], str]:
     """The limits of a family that are near its highest rate, and a caption of them and of those far above."""
     found = caps(family.members, reading, unit)
-    near = charts.within_sight(found, highest)
+    near = chart_style.within_sight(found, highest)
     return near, cap_caption(found, near, target_of(family, reading))
 
 
@@ -312,7 +313,7 @@ def published_marks(
 
 def near_and_far(marks: Sequence[PublishedMark], highest: float) -> tuple[list[PublishedMark], list[PublishedMark]]:
     """Splits marks into those to draw and those so far above the bars that they would flatten the chart."""
-    near = [mark for mark in marks if mark.value <= charts.FAR * highest]
+    near = [mark for mark in marks if mark.value <= chart_style.FAR * highest]
     return near, [mark for mark in marks if mark not in near]
 
 

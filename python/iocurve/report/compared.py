@@ -311,8 +311,8 @@ class History(msgspec.Struct, frozen=True):
     def run_text(self, series: Series, index: int) -> str:
         """``run 12, 2026-11-20 10:15, nightly/20``."""
         number = series.runs[index]
-        run = self.runs[number]
-        return f"run {number + 1}, {run.result.created:%Y-%m-%d %H:%M}, {run.source}"
+        source, result = self.runs[number]
+        return f"run {number + 1}, {result.created:%Y-%m-%d %H:%M}, {source}"
 
 
 def history_changes(history: History, series: Series) -> list[str]:
@@ -367,8 +367,8 @@ def history_document(history: History) -> dict[str, object]:
     """The history for programs; runs count from 0."""
     return {
         "runs": [
-            {"source": run.source, "created": run.result.created.isoformat(), "iocurve": run.result.iocurve}
-            for run in history.runs
+            {"source": source, "created": result.created.isoformat(), "iocurve": result.iocurve}
+            for source, result in history.runs
         ],
         "confidence": CONFIDENCE,
         "false_alarms": FALSE_ALARMS,

@@ -14,7 +14,7 @@ from iocurve.analysis.compare import NAMES, Difference, label
 from iocurve.analysis.families import PointFamily
 from iocurve.analysis.history import Series
 from iocurve.foundation.units import capitalised, counted
-from iocurve.report import charts
+from iocurve.report import chart_bars, chart_curves
 from iocurve.report.cells import ReportFigure, latency_dots, rate_unit, slug
 from iocurve.report.compared import (
     FIGURE_NAMES,
@@ -71,7 +71,7 @@ def _changes(compared: Compared) -> Iterator[ReportFigure]:
     for name in NAMES:
         found = [one for one in comparison.differences if of_kind(plain(one.name))[1] == name]
         if found:
-            chart = charts.changes([_change(compared, one) for one in found], 100 * comparison.margin)
+            chart = chart_bars.changes([_change(compared, one) for one in found], 100 * comparison.margin)
             title = f"{FIGURE_NAMES[name]}: change"
             caption = CAPTION.format(margin=margin_text(comparison.margin))
             shown = Table(
@@ -80,10 +80,10 @@ def _changes(compared: Compared) -> Iterator[ReportFigure]:
             yield ReportFigure(slug(title), title, caption, (chart,), shown)
 
 
-def _change(compared: Compared, one: Difference) -> charts.JudgedBar:
+def _change(compared: Compared, one: Difference) -> chart_bars.JudgedBar:
     name, change, verdict = _row(compared, one)
     low, high, text = one.low_percent, one.high_percent, f"{change}, {verdict}"
-    return charts.JudgedBar(name, "", one.change_percent, low=low, high=high, verdict=one.verdict, text=text)
+    return chart_bars.JudgedBar(name, "", one.change_percent, low=low, high=high, verdict=one.verdict, text=text)
 
 
 def _row(compared: Compared, one: Difference) -> tuple[str, str, str]:
@@ -110,7 +110,7 @@ def _curves(compared: Compared) -> Iterator[ReportFigure]:
                 for dot in latency_dots(one.name, member, unit, axis, f"{member.axes[axis]}")
             ]
             is_joined = all(len({member.axis(axis) for member in one.members}) == len(one.members) for one in known)
-            chart = charts.latency_curve(dots, [], unit, is_joined=is_joined)
+            chart = chart_curves.latency_curve(dots, [], unit, is_joined=is_joined)
             dots_table = Table.of(("result", axis, unit, "percentile", "latency"), [_cells(dot) for dot in dots])
             yield ReportFigure(slug(f"curve {name}"), f"{name}: latency over the rate", "", (chart,), dots_table)
 
@@ -121,7 +121,7 @@ def _family(compared: Compared, place: int, name: str) -> PointFamily | None:
     return PointFamily(label(place), members) if members else None
 
 
-def _cells(dot: charts.LatencyDot) -> tuple[str, ...]:
+def _cells(dot: chart_curves.LatencyDot) -> tuple[str, ...]:
     return dot.series, dot.label, f"{dot.rate:,.1f}", dot.percentile, f"{dot.latency_ns / 1000:,.1f} µs"
 
 
@@ -131,7 +131,7 @@ HISTORY_CAPTION = "Bars are 95 % intervals of a run. Lines are levels, and dashe
 def history_page(history: History) -> str:
     """The page, which needs nothing but itself."""
     overview = ReportFigure("series", "All series", "", (), history_table(history))
-    first, last = history.runs[0].result.created, history.runs[-1].result.created
+    first, last = (history.runs[place][1].created for place in (0, -1))
     return rendered(
         "compared.html",
         title="History",
@@ -157,4 +157,4 @@ def _series_figure(history: History, series: Series) -> ReportFigure:
     title = f"{series.point}: {unit}"
     found = history_changes(history, series)
     listed = Table(("change",), [(text,) for text in found or ["none"]])
-    return ReportFigure(slug(title), title, HISTORY_CAPTION, (charts.history(dots, levels, unit),), listed)
+    return ReportFigure(slug(title), title, HISTORY_CAPTION, (chart_bars.history(dots, levels, unit),), listed)

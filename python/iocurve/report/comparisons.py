@@ -10,7 +10,7 @@ from iocurve.analysis.gains import Pair
 from iocurve.analysis.load_names import COMPARED_AXES, point_unit
 from iocurve.analysis.published import PublishedComparison
 from iocurve.foundation.units import format_bytes, format_latency, sentence
-from iocurve.report import charts
+from iocurve.report import chart_bars, chart_style
 from iocurve.report.cells import (
     LAST_COLUMNS,
     ReportFigure,
@@ -37,7 +37,7 @@ from iocurve.report.cells import (
     target_of,
     targets_of,
 )
-from iocurve.report.charts import Chart
+from iocurve.report.chart_style import Chart
 from iocurve.report.table import LIMITED_BY, Cell, Nanoseconds, Table
 from iocurve.result.document import Point
 from iocurve.result.paired import MARGIN, margin_text
@@ -75,13 +75,13 @@ def grid(family: PointFamily, reading: Reading) -> ReportFigure:
     return ReportFigure.of(
         f"{family.subject}: {unit}",
         *(sentence(family.fixed), limits, far_caption(far), gain_caption(ratios) or bars_caption(bars)),
-        charts=[charts.grouped(bars, unit, drawn, near), *([charts.gains(ratios, base)] if ratios else [])],
+        charts=[chart_bars.grouped(bars, unit, drawn, near), *([chart_bars.gains(ratios, base)] if ratios else [])],
         table=_grid_table(family, series_axis),
         name=f"{family.name} {unit}",
     )
 
 
-def _gain_bars(family: PointFamily, series_axis: str | None) -> tuple[str, list[charts.JudgedBar]]:
+def _gain_bars(family: PointFamily, series_axis: str | None) -> tuple[str, list[chart_bars.JudgedBar]]:
     """The name of the first series, and the gains of the others over it, load by load."""
     if series_axis is None:
         return "", []
@@ -156,7 +156,7 @@ def _comparison(title: str, families: Sequence[PointFamily], axis: str, reading:
         for name, member in at.items()
     ]
     limits = caps([member for at in common.values() for member in at.values()], reading, unit)
-    drawn = charts.within_sight(limits, max((bar.value for bar in bars), default=0))
+    drawn = chart_style.within_sight(limits, max((bar.value for bar in bars), default=0))
     names = [family.subject for family in families]
     ratios = [
         bar
@@ -168,8 +168,8 @@ def _comparison(title: str, families: Sequence[PointFamily], axis: str, reading:
         title,
         *("Only loads that were measured in all of them.", gain_caption(ratios) or bars_caption(bars)),
         charts=[
-            *([charts.grouped(bars, unit, drawn)] if bars else []),
-            *([charts.gains(ratios, names[0])] if ratios else []),
+            *([chart_bars.grouped(bars, unit, drawn)] if bars else []),
+            *([chart_bars.gains(ratios, names[0])] if ratios else []),
         ],
         table=table_of_series(
             "read:write" if axis == "read_percent" else axis, common, names, unit, "{name} to the first"
@@ -208,16 +208,16 @@ def advice_table(family: PointFamily) -> ReportFigure:
     return ReportFigure.of(
         family.title or f"Where nconnect {many} pays",
         ADVICE_CAPTION.format(margin=margin_text(pairs[0].gain.margin if pairs else MARGIN)),
-        charts=[charts.advice(advice_cells(pairs))],
+        charts=[chart_bars.advice(advice_cells(pairs))],
         table=Table.of(columns, list(map(_advice_row, pairs)), text_columns=2),
         name=f"{family.name} advice",
     )
 
 
-def advice_cells(pairs: Sequence[Pair]) -> list[charts.JudgedBar]:
+def advice_cells(pairs: Sequence[Pair]) -> list[chart_bars.JudgedBar]:
     """The cells of the coloured table."""
     return [
-        charts.JudgedBar(
+        chart_bars.JudgedBar(
             gains.kind_and_block(pair.few),
             f"{pair.few.axis('depth'):g}",
             pair.gain.value,
@@ -362,7 +362,7 @@ def _single_chart(unit: str, singles: Sequence[PointFamily], reading: Reading) -
     members = [family.members[0] for family in families]
     highest = max(rate(member.summary(), unit) for member in members)
     limits = caps(members, reading, unit)
-    drawn = charts.within_sight(limits, highest)
+    drawn = chart_style.within_sight(limits, highest)
     near, far = near_and_far([mark for one in families for mark in _single_marks(one, reading, unit)], highest)
     told = (far_cap_caption(limits, drawn, target_of(families[0], reading)), far_caption(far))
     is_stacked = all(len(targets_of(member, reading.result)) == 1 for member in members)
@@ -371,15 +371,15 @@ def _single_chart(unit: str, singles: Sequence[PointFamily], reading: Reading) -
         for family, member in zip(families, members, strict=True)
         for kind, totals in member.summary().kinds.items()
     ]
-    chart = charts.mix(bars, unit, drawn, near, None) if is_stacked else charts.grouped(bars, unit, drawn, near)
+    chart = chart_bars.mix(bars, unit, drawn, near, None) if is_stacked else chart_bars.grouped(bars, unit, drawn, near)
     return chart, (*told, bars_caption(bars))
 
 
-def _single_marks(family: PointFamily, reading: Reading, unit: str) -> list[charts.PublishedMark]:
+def _single_marks(family: PointFamily, reading: Reading, unit: str) -> list[chart_bars.PublishedMark]:
     """The published rates of reads and writes of a family with one point."""
     (member,) = family.members
     return [
-        charts.PublishedMark(family.subject, one.bounds[0], one.reference.title, one.figure.kind, one.legend)
+        chart_bars.PublishedMark(family.subject, one.bounds[0], one.reference.title, one.figure.kind, one.legend)
         for one in reading.published
         if one.point is member and one.figure.unit == unit and one.figure.kind != "total"
     ]

@@ -14,7 +14,7 @@ from iocurve.analysis.client_limits import ClientVerdict, client_verdicts, limit
 from iocurve.analysis.families import PointFamily
 from iocurve.analysis.findings import KneeFinding
 from iocurve.foundation.units import MIB, format_count, sentence
-from iocurve.report import charts, comparisons, loads
+from iocurve.report import chart_curves, chart_style, comparisons, loads
 from iocurve.report.cells import (
     LAST_COLUMNS,
     ReportFigure,
@@ -25,7 +25,7 @@ from iocurve.report.cells import (
     rate_bar,
     target_of,
 )
-from iocurve.report.charts import Chart
+from iocurve.report.chart_style import Chart
 from iocurve.report.table import Cell, Table, clients_cell, fairness_cells
 from iocurve.result.caps import EGRESS
 from iocurve.result.document import Point, SearchFacts
@@ -109,7 +109,7 @@ def explored(reading: Reading) -> list[ReportFigure]:
         [tuple(_explored_cell(value) for value in row.values()) for row in rows],
         numbers=[*numbers, *known],
     )
-    chart = charts.any_against_any(rows, fields, numbers[0], known[0] if known else fields[-1])
+    chart = chart_curves.any_against_any(rows, fields, numbers[0], known[0] if known else fields[-1])
     return [ReportFigure("parameters", "Any value over any other", EXPLORED_CAPTION, (chart,), table, is_folded=True)]
 
 
@@ -139,8 +139,8 @@ def search_figures(reading: Reading) -> list[ReportFigure]:
 
 def _knee_chart(family: PointFamily, reading: Reading, knee: KneeFinding) -> Chart:
     rates = {int(member.axis("depth")): member.summary().iops for member in family.members}
-    limits = charts.within_sight(caps(family.members, reading, "IOPS"), family.fastest.summary().iops)
-    return charts.knee_curve(rates, limits, knee)
+    limits = chart_style.within_sight(caps(family.members, reading, "IOPS"), family.fastest.summary().iops)
+    return chart_curves.knee_curve(rates, limits, knee)
 
 
 def _findings_table(search: SearchFacts) -> Table:
@@ -176,15 +176,15 @@ def _curve(family: PointFamily, reading: Reading, unit: str) -> Chart:
         for member in members
     ]
     highest = max(dot.value for dot in dots)
-    limits = charts.within_sight(caps(family.members, reading, unit), highest)
-    return charts.clients_curve(dots, limits, unit, _egress(family, reading) if unit == "MiB/s" else None)
+    limits = chart_style.within_sight(caps(family.members, reading, unit), highest)
+    return chart_curves.clients_curve(dots, limits, unit, _egress(family, reading) if unit == "MiB/s" else None)
 
 
-def _egress(family: PointFamily, reading: Reading) -> charts.CapLine | None:
+def _egress(family: PointFamily, reading: Reading) -> chart_style.CapLine | None:
     """The limit on the writes of each client, where all points only write."""
     limit = target_of(family, reading).cap(EGRESS)
     only_writes = all(member.summary().kinds.keys() == {"write"} for member in family.members)
-    return charts.CapLine(limit / MIB, f"{limit / MIB:,.0f} MiB/s each") if limit and only_writes else None
+    return chart_style.CapLine(limit / MIB, f"{limit / MIB:,.0f} MiB/s each") if limit and only_writes else None
 
 
 def _by_clients(family: PointFamily) -> Table:

@@ -13,7 +13,7 @@ from iocurve.analysis.level_changes import LevelStep, level_change
 from iocurve.analysis.load_names import axis_text
 from iocurve.engine.plan import METADATA_KINDS
 from iocurve.foundation.units import format_count, sentence
-from iocurve.report import charts
+from iocurve.report import chart_bars, chart_curves, chart_style
 from iocurve.report.cells import (
     LAST_COLUMNS,
     ReportFigure,
@@ -73,12 +73,12 @@ def mix(family: PointFamily, reading: Reading) -> ReportFigure:
     return ReportFigure.of(
         f"{family.subject}: {unit} by mix",
         *(MIX_CAPTION, bars_caption(bars), sentence(family.fixed), limits, far_caption(far)),
-        charts=[charts.mix(bars, unit, drawn, near)],
+        charts=[chart_bars.mix(bars, unit, drawn, near)],
         table=_mix_table(family),
     )
 
 
-def mix_bars(family: PointFamily, unit: str, place: Callable[[Point], str]) -> list[charts.Bar]:
+def mix_bars(family: PointFamily, unit: str, place: Callable[[Point], str]) -> list[chart_bars.Bar]:
     """Reads and writes of each point; those at the same place are stacked."""
     return [
         rate_bar(place(member), kind, totals, unit, bounds(member, unit))
@@ -122,7 +122,7 @@ def latency(family: PointFamily, reading: Reading) -> ReportFigure:
     return ReportFigure.of(
         f"{family.subject}: latency against {unit}",
         *(DEPTH_CAPTION, sentence(family.fixed), limits),
-        charts=[charts.latency_curve(dots, drawn, unit, reading.knee)] if dots else [],
+        charts=[chart_curves.latency_curve(dots, drawn, unit, reading.knee)] if dots else [],
         table=_depth_table(family),
     )
 
@@ -143,7 +143,7 @@ def side_by_side(family: PointFamily, reading: Reading) -> list[ReportFigure]:
     series, unit = family.series, rate_unit(family)
     if len(series) < 2:
         return []
-    limits = charts.within_sight(caps(family.members, reading, unit), rate(family.fastest.summary(), unit))
+    limits = chart_style.within_sight(caps(family.members, reading, unit), rate(family.fastest.summary(), unit))
     bars = [
         rate_bar(f"{depth:g}", name, member.summary(), unit, bounds(member, unit))
         for depth in sorted({member.axis("depth") for member in family.members})
@@ -161,12 +161,12 @@ def side_by_side(family: PointFamily, reading: Reading) -> list[ReportFigure]:
         for bar in gain_bar(f"depth {member.axis('depth'):g}", name, member, base)
     ]
     names = " and ".join(series) if len(series) == 2 else "all series"
-    drawn = charts.grouped(bars, unit, limits, title="Depth (operations in flight)")
+    drawn = chart_bars.grouped(bars, unit, limits, title="Depth (operations in flight)")
     figure = ReportFigure.of(
         f"{family.subject}: {names} side by side",
         f"{unit} at the same depth, all operations in flight counted over all connections.",
         gain_caption(ratios) or bars_caption(bars),
-        charts=[drawn, *([charts.gains(ratios, first)] if ratios else [])],
+        charts=[drawn, *([chart_bars.gains(ratios, first)] if ratios else [])],
         table=table_of_series(
             "depth",
             _by_depth(series),
@@ -208,7 +208,7 @@ def by_rate(family: PointFamily, reading: Reading) -> ReportFigure:
     return ReportFigure.of(
         f"{family.subject}: latency by load",
         *(RATE_CAPTION, limits),
-        charts=[charts.latency_curve(dots, drawn, is_joined=not is_repeated)],
+        charts=[chart_curves.latency_curve(dots, drawn, is_joined=not is_repeated)],
         table=_rate_table(family),
         prefix=family.name,
     )
@@ -227,26 +227,28 @@ def over_time(family: PointFamily, reading: Reading, *, is_folded: bool = False)
     """Rate and latency of the point of a family over time, and a row for each job."""
     (member,) = family.members
     title = family.title or (member.name if member.name != reading.result.name else "By job")
-    limits = charts.within_sight(caps(family.members, reading, "IOPS"), member.summary().iops)
+    limits = chart_style.within_sight(caps(family.members, reading, "IOPS"), member.summary().iops)
     seen = member.series()
-    drawings = charts.over_time(seen, limits, _marks(member))
-    heat = charts.heat_map(list(_shares(member)))
+    drawings = chart_curves.over_time(seen, limits, _marks(member))
+    heat = chart_curves.heat_map(list(_shares(member)))
     text = caption(
         "All jobs together." if drawings else "",
         "Faint dots are the ramp, which is not counted." if drawings and any(one.ramp for one in seen) else "",
         HEAT_CAPTION if heat else "",
         sentence(f"the whole time was noisy: {member.noise}") if member.noise else "",
     )
-    drawings += heat + charts.percentile_curves({kind: one.latency for kind, one in member.summary().kinds.items()})
+    drawings += heat + chart_curves.percentile_curves(
+        {kind: one.latency for kind, one in member.summary().kinds.items()}
+    )
     table = _job_table(family.members)
     return replace(ReportFigure.of(title, text, charts=drawings, table=table, prefix=family.name), is_folded=is_folded)
 
 
-def _marks(point: Point) -> list[charts.TimeMark]:
+def _marks(point: Point) -> list[chart_curves.TimeMark]:
     """A step to another level, a stall of the target, and the times in which the load did not run."""
     course, workers = course_beside_stall(point), point.outcome.workers
     change = level_change([interval.iops for interval in course])
-    marks: list[charts.TimeMark] = []
+    marks: list[chart_curves.TimeMark] = []
     if isinstance(change, LevelStep):
         at = course[change.index]
         levels = f"{format_count(change.before)} → {format_count(change.after)} IOPS"
@@ -262,9 +264,9 @@ def _marks(point: Point) -> list[charts.TimeMark]:
     return marks
 
 
-def _shares(point: Point) -> Iterator[charts.LatencyShare]:
+def _shares(point: Point) -> Iterator[chart_curves.LatencyShare]:
     """The operations between the known latencies of each interval of each worker, where these are known."""
-    starts = charts.group_starts(point.series())
+    starts = chart_curves.group_starts(point.series())
     for worker in point.outcome.workers:
         for interval in worker.intervals:
             start_ns = starts.get(worker.group, 0)
@@ -310,7 +312,7 @@ def by_kind(family: PointFamily) -> list[ReportFigure]:
     if len(kinds) < 2 or not kinds & set(METADATA_KINDS):
         return []
     bars = [rate_bar(at, kind, totals, "IOPS") for at, _, kind, totals in done]
-    latencies = charts.kind_latencies([bar for bar in bars if not math.isnan(bar.p50_ns)])
+    latencies = chart_curves.kind_latencies([bar for bar in bars if not math.isnan(bar.p50_ns)])
     latency_figures = ("mean", "p50", "p99", "p99.9", "errors")
     rows: list[tuple[Cell, ...]] = [
         (
@@ -326,7 +328,7 @@ def by_kind(family: PointFamily) -> list[ReportFigure]:
         ReportFigure.of(
             f"{family.subject}: by kind of operation",
             *(KIND_RATE_CAPTION, LATENCY_CAPTION, sentence(family.fixed)),
-            charts=[charts.mix(bars, "IOPS", (), title=None), latencies],
+            charts=[chart_bars.mix(bars, "IOPS", (), title=None), latencies],
             table=Table.of(columns, rows, text_columns=2),
             prefix=family.name,
         )
@@ -339,7 +341,9 @@ def by_files(family: PointFamily) -> ReportFigure:
     return ReportFigure.of(
         f"{family.subject}: IOPS by files in each directory",
         sentence(family.fixed),
-        charts=[charts.files_curve({int(member.axis("files")): member.summary().iops for member in family.members})],
+        charts=[
+            chart_curves.files_curve({int(member.axis("files")): member.summary().iops for member in family.members})
+        ],
         table=points_table(("files",), rows, ("IOPS", "p50", "p99", "p99.9")),
         prefix=family.name,
     )

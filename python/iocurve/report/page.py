@@ -43,7 +43,7 @@ from iocurve.result.document_file import (
 )
 
 if TYPE_CHECKING:
-    from iocurve.report.charts import Chart
+    from iocurve.report.chart_style import Chart
 
 # The libraries that draw take most of a second to load, so only the functions that draw import them.
 
@@ -96,7 +96,7 @@ def write_charts(
     charts: Sequence[Chart], name: str, label: str, directory: Path, formats: Sequence[ImageFormat]
 ) -> list[Path]:
     """Writes charts as images with ``label`` below, numbered where there are several. Raises ``ResultError``."""
-    from iocurve.report.charts import labelled
+    from iocurve.report.chart_style import labelled
 
     written = []
     for number, chart in enumerate((labelled(chart, label) for chart in charts), start=1):
@@ -138,7 +138,7 @@ def rendered(template: str, **values: object) -> str:
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    from iocurve.report.charts import DARK_COLORS
+    from iocurve.report.chart_style import DARK_COLORS
 
     environment = Environment(
         loader=PackageLoader(__package__, "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True

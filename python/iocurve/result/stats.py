@@ -191,11 +191,6 @@ def robust_deviation(values: Sequence[float]) -> float:
     return GAUSSIAN_MAD * median(abs(value - middle) for value in values)
 
 
-def difference(first: Estimate, second: Estimate) -> Estimate:
-    """First less second, of independent estimates."""
-    return Estimate(first.mean - second.mean, math.hypot(first.error, second.error), _fewest(first, second))
-
-
 def ratio(first: Estimate, second: Estimate) -> Estimate:
     """First by second, of independent estimates; to first order in their relative errors."""
     if not second.mean:

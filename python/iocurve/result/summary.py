@@ -64,6 +64,22 @@ class Latency(msgspec.Struct, frozen=True):
         """The percentiles of ``PERCENTILES``, in nanoseconds."""
         return {percent: self.percentile(percent) for percent in PERCENTILES}
 
+    @property
+    def variation(self) -> float:
+        """Squared coefficient of variation."""
+        return (self.stddev_ns / self.mean_ns) ** 2 if self.mean_ns else 0.0
+
+    def merged(self, other: Latency) -> Latency:
+        """Both together, of measured latencies."""
+        both = (self, other)
+        mean, stddev = moments([(one.count, one.mean_ns, one.stddev_ns) for one in both])
+        merged = Histogram()
+        for one in both:
+            if one.histogram:
+                merged.add(one.histogram)
+        smallest, largest = min(one.min_ns for one in both), max(one.max_ns for one in both)
+        return Latency(self.count + other.count, smallest, largest, mean, stddev, merged)
+
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
     """Operations of one kind, or of all kinds together."""

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from iocurve.engine.outcome import (
-    IntervalKind,
     IntervalRecord,
     KindOutcome,
     Live,
@@ -36,7 +35,9 @@ class LiveView:
 
     def __init__(self, clients: Sequence[GroupClient], loop: asyncio.AbstractEventLoop) -> None:
         self._clients, self._loop = clients, loop
-        self._merger = _Merger()
+        self._open: dict[tuple[int, int, bool], dict[int, IntervalRecord]] = {}
+        self._totals: dict[str, LiveTotals] = {}
+        """Totals of the intervals that clients have sent, by kind."""
         self._delay_s = SHOW_S + SHOW_S_PER_CLIENT * len(clients)
         self._due: asyncio.TimerHandle | None = None
         self._lock = threading.Lock()
@@ -56,7 +57,10 @@ class LiveView:
 
     def add(self, client: int, interval: IntervalRecord) -> None:
         """Adds an interval of a client."""
-        self._merger.add(client, interval)
+        self._open.setdefault((interval.group, interval.index, not interval.ramp), {})[client] = interval
+        for kind, part in interval.operations.items():
+            parts: list[LiveTotals | KindOutcome] = [part, *([self._totals[kind]] if kind in self._totals else [])]
+            self._totals[kind] = _total(parts)
         self.publish_soon()
 
     def publish_soon(self) -> None:
@@ -69,69 +73,41 @@ class LiveView:
         if self._due:
             self._due.cancel()
             self._due = None
-        phases = {client.part.client: client.phase for client in self._clients}
-        closed = self._merger.closed(
-            {number: phase.group for number, phase in phases.items() if isinstance(phase, RunningClient)}
-        )
         clients = tuple(client.live() for client in self._clients)
-        if closed is None:
+        found = self._closed()
+        if not found:
             self.show(clients=clients)
             return
-        interval, operations, jobs = closed
+        interval = found[0]
         self.show(
             phase="ramp" if interval.ramp else "run",
             group=interval.group,
             elapsed_ns=interval.end_ns,
             intervals=interval.index + 1,
-            operations=operations,
-            jobs=jobs,
-            totals=dict(self._merger.totals),
+            operations={name: live_kind(parts) for name, parts in _by_name([one.operations for one in found]).items()},
+            jobs={name: _total(parts) for name, parts in _by_name([one.jobs for one in found]).items()},
+            totals=dict(self._totals),
             clients=clients,
         )
 
-
-class _Merger:
-    """Merges the intervals of clients; an interval is closed once every running client of its group has sent it."""
-
-    def __init__(self) -> None:
-        self._open: dict[tuple[int, int, bool], dict[int, IntervalRecord]] = {}
-        self.totals: dict[str, LiveTotals] = {}
-        """Totals of the intervals that clients have sent, by kind."""
-
-    def add(self, client: int, interval: IntervalRecord) -> None:
-        """One more interval of a client."""
-        self._open.setdefault((interval.group, interval.index, not interval.ramp), {})[client] = interval
-        for kind, part in interval.operations.items():
-            parts: list[LiveTotals | KindOutcome] = [part, *([self.totals[kind]] if kind in self.totals else [])]
-            self.totals[kind] = _total(parts)
-
-    def closed(
-        self, running: dict[int, int]
-    ) -> tuple[IntervalRecord, dict[str, IntervalKind], dict[str, LiveTotals]] | None:
-        """The newest closed interval, by kind and by job, if it was not returned yet.
-
-        ``running`` has each running client's group.
-        """
+    def _closed(self) -> list[IntervalRecord]:
+        """The newest interval of all clients, once every running client of its group sent it; given once."""
+        phases = {client.part.client: client.phase for client in self._clients}
+        groups = {number: phase.group for number, phase in phases.items() if isinstance(phase, RunningClient)}
         complete = [
             key
-            for key, found in self._open.items()
-            if all(client in found for client, group in running.items() if group <= key[0])
+            for key, sent in self._open.items()
+            if all(client in sent for client, group in groups.items() if group <= key[0])
         ]
         if not complete:
-            return None
+            return []
         newest = max(complete)
         found = list(self._open[newest].values())
-        self._open = {key: value for key, value in self._open.items() if key > newest}
-        kinds = _parts_by_name([one.operations for one in found])
-        jobs = _parts_by_name([one.jobs for one in found])
-        return (
-            found[0],
-            {name: live_kind(parts) for name, parts in kinds.items()},
-            {name: _total(parts) for name, parts in jobs.items()},
-        )
+        self._open = {key: sent for key, sent in self._open.items() if key > newest}
+        return found
 
 
-def _parts_by_name(of_clients: Sequence[Mapping[str, T]]) -> dict[str, list[T]]:
+def _by_name(of_clients: Sequence[Mapping[str, T]]) -> dict[str, list[T]]:
     names = sorted({name for parts in of_clients for name in parts})
     return {name: [parts[name] for parts in of_clients if name in parts] for name in names}
 

@@ -13,11 +13,11 @@ import os
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, linear_regression
 
 import msgspec
 
-from iocurve.analysis.cache_evidence import Resident, compared, judged
+from iocurve.analysis.cache_evidence import compared, judged
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.derived import with_workers
 from iocurve.engine.outcome import Live, Outcome
@@ -99,7 +99,7 @@ class Caches(msgspec.Struct):
         after = resident_share(plan)
         facts = CacheFacts(policy=case.family.cache, preparation=preparation)
         load = MeasuredLoad(point, self.cases.opened[case.on[0]].facts)
-        return judged(self._compared(facts, case, plan), load, Resident(self._resident.get(case.name), after))
+        return judged(self._compared(facts, case, plan), load, (self._resident.get(case.name), after))
 
     def _compared(self, facts: CacheFacts, case: Case, plan: Plan) -> CacheFacts:
         reads = any(operation.kind == "read" for worker in plan.groups[0].workers for operation in worker.operations)
@@ -173,8 +173,7 @@ class _Settled:
         self._rounds.append(fmean(self._current))
         self._current, self._ends_ns = [], live.elapsed_ns + self._round_ns
         found = window(self._rounds)
-        self.is_settled = found is not None and found.is_steady
-        self.level_ns = found.average if found else 0.0
+        self.level_ns, self.is_settled = found or (0.0, False)
         return self.is_settled
 
 
@@ -200,48 +199,20 @@ RANGE_MAX = 0.20
 SLOPE_MAX = 0.10
 
 
-class Window(msgspec.Struct, frozen=True):
-    """The spread and the slope of some rounds.
+def window(rounds: Sequence[float]) -> tuple[float, bool] | None:
+    """The average of the newest rounds, and True if they are steady; None while there are too few.
 
     The window is that of SNIA's Solid State Storage Performance Test Specification (section "steady state"): over five
     rounds the values stay within 20 % of their average from the lowest to the highest, and the least-squares line
     through them rises or falls by no more than 10 % of it.
     """
-
-    average: float
-    range_share: float
-    """The highest minus the lowest value, relative to the average."""
-    slope_share: float
-    """The rise or fall of the least-squares line over the rounds, relative to the average."""
-
-    @property
-    def is_steady(self) -> bool:
-        """True within both of SNIA's limits."""
-        return self.range_share <= RANGE_MAX and self.slope_share <= SLOPE_MAX
-
-
-def window(rounds: Sequence[float]) -> Window | None:
-    """The window of the newest rounds; None while there are too few."""
     newest = list(rounds[-ROUNDS:])
     if len(newest) < ROUNDS:
         return None
     average = fmean(newest)
-    if average == 0:
-        return Window(0.0, 0.0, 0.0)
-    middle = (ROUNDS - 1) / 2
-    slope = sum((place - middle) * value for place, value in enumerate(newest)) / sum(
-        (place - middle) ** 2 for place in range(ROUNDS)
-    )
-    return Window(average, (max(newest) - min(newest)) / average, abs(slope) * (ROUNDS - 1) / average)
-
-
-def attained(rounds: Sequence[float]) -> int | None:
-    """The first round whose window was steady; None if there was none."""
-    for end in range(ROUNDS, len(rounds) + 1):
-        found = window(rounds[:end])
-        if found and found.is_steady:
-            return end - 1
-    return None
+    slope, _ = linear_regression(range(ROUNDS), newest)
+    is_steady = max(newest) - min(newest) <= RANGE_MAX * average and abs(slope) * (ROUNDS - 1) <= SLOPE_MAX * average
+    return average, is_steady
 
 
 SAMPLES = 256

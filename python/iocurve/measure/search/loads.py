@@ -15,7 +15,6 @@ from statistics import fmean
 import msgspec
 from msgspec.structs import replace
 
-from iocurve._native import Histogram
 from iocurve.dialects.native.keys import WORDS
 from iocurve.engine.derived import with_workers
 from iocurve.engine.outcome import Live
@@ -177,7 +176,7 @@ class Loads:
             summary.window_ns / SECOND_NS,
             time.monotonic() - began,
             _late_counts(run),
-            MeasuredResponses(summary.latency),
+            summary.latency,
             _late_by_machine(run, limit_ns) if limit_ns else 0,
         )
 
@@ -228,38 +227,6 @@ class Loads:
         if self.machines.count > 1:
             axes["clients"] = self.machines.count
         return axes
-
-
-class MeasuredResponses(msgspec.Struct, frozen=True):
-    """Response times of a trial, as ``ceiling`` counts them."""
-
-    latency: Latency
-
-    @property
-    def count(self) -> int:
-        """Number of operations."""
-        return self.latency.count
-
-    def percentile(self, percent: float) -> float:
-        """Nanoseconds that ``percent`` of all operations did not exceed."""
-        return float(self.latency.percentile(percent))
-
-    @property
-    def variation(self) -> float:
-        """Squared coefficient of variation."""
-        return (self.latency.stddev_ns / self.latency.mean_ns) ** 2 if self.latency.mean_ns else 0.0
-
-    def merged(self, other: MeasuredResponses) -> MeasuredResponses:
-        """Both together; the moments of a distribution are not needed here and stay those of the first."""
-        histogram = Histogram.decode(self.latency.histogram.encode()) if self.latency.histogram else Histogram()
-        if other.latency.histogram:
-            histogram.add(other.latency.histogram)
-        both = (self.latency, other.latency)
-        smallest, largest = min(one.min_ns for one in both), max(one.max_ns for one in both)
-        count = sum(one.count for one in both)
-        return MeasuredResponses(
-            Latency(count, smallest, largest, self.latency.mean_ns, self.latency.stddev_ns, histogram)
-        )
 
 
 def limited(plan: Plan, limit_ns: int | None) -> Plan:

@@ -19,8 +19,8 @@ from iocurve.foundation.units import (
     format_latency,
     format_number,
 )
-from iocurve.report.charts.bars import Bar
-from iocurve.report.charts.style import (
+from iocurve.report.chart_bars import Bar
+from iocurve.report.chart_style import (
     COUNT_LABEL,
     INK,
     MUTED,

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from iocurve.foundation.units import format_count, format_latency
-from iocurve.report.charts.style import (
+from iocurve.report.chart_style import (
     INK,
     KIND_COLORS,
     MUTED,
