@@ -6,6 +6,7 @@ import io
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from data import synthetic
 from iocurve.dialects.base import Step
@@ -16,7 +17,7 @@ from iocurve.foundation.units import SECOND_NS
 from iocurve.measure import campaign as campaigns
 from iocurve.measure import local
 from iocurve.measure.campaign import Campaign, Measurement
-from iocurve.measure.jobs import Gaps
+from iocurve.measure.jobs import gap_text
 from iocurve.report.progress import NoView, PlainView
 from iocurve.result import stalls
 from iocurve.result.caps import caps
@@ -144,14 +145,13 @@ def test_the_limits_of_a_target_say_what_a_plan_may_do_at_most(target: dict[str,
 
 
 def test_the_time_between_phases_is_told_where_it_is_long() -> None:
-    times = iter([10 * SECOND_NS, 14 * SECOND_NS, 20 * SECOND_NS])
-    gaps = Gaps(lambda: next(times))
     worker = synthetic.worker_outcome({"read": synthetic.kind({100: 40}, 4096)}, window_ns=(0, 2 * SECOND_NS))
     outcome = synthetic.outcome(worker)
     step = Step(name="File stat", plan=lambda _: None, pause_ns=SECOND_NS, is_timed_phase=True)
-    # The first has no phase before it; the second has 4 s, of which 2 are its load and 1 is the pause.
-    assert [gaps.text_before(step, "File stat", outcome) for _ in range(2)] == ["", ""]
-    assert gaps.text_before(step, "File stat", outcome).startswith("File stat: 3 s passed between the phase before")
+    # Of the time since the phase before, 2 s are its load and 1 s is the pause.
+    assert gap_text(step, outcome, 4 * SECOND_NS) == ""
+    assert gap_text(step, outcome, 6 * SECOND_NS).startswith("3 s passed between the phase before")
+    assert gap_text(replace(step, is_timed_phase=False), outcome, 6 * SECOND_NS) == ""
 
 
 def test_points_finished_by_an_earlier_run_are_reused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -353,7 +353,7 @@ def test_a_server_whose_slots_and_read_ahead_no_source_states_gets_no_figure_of_
 def test_a_setting_is_put_back_after_an_interrupt(tmp_path: Path) -> None:
     file = tmp_path / "setting"
     file.write_text("128")
-    with contextlib.suppress(KeyboardInterrupt), gain.kept([(file, "128")]):
+    with contextlib.suppress(KeyboardInterrupt), gain.put_back_at_end([(file, "128")]):
         gain.apply(file, "15360")
         raise KeyboardInterrupt
     assert file.read_text() == "128"
@@ -369,7 +369,7 @@ import os, signal, sys
 from pathlib import Path
 from iocurve.advice.doctor import gain
 file = Path(sys.argv[1])
-with gain.kept([(file, "128")]):
+with gain.put_back_at_end([(file, "128")]):
     gain.apply(file, "15360")
     os.kill(os.getpid(), signal.SIGKILL)
 """

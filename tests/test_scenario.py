@@ -76,7 +76,7 @@ def test_every_bundled_scenario_has_points_in_both_forms(name: str) -> None:
     scenario = load(name)
     assert scenario.why
     assert cases_of(scenario)
-    text = command.shown(scenario)
+    text = command.description(scenario)
     assert all(family.name in text for family in scenario.families)
 
 
@@ -331,7 +331,7 @@ def test_a_scenario_with_a_slip_raises_nothing_but_our_own_errors(data: st.DataO
     with TemporaryDirectory() as directory, suppress(IocurveError):
         scenario = tiny(Path(directory), tomli_w.dumps(document))
         cases_of(scenario)
-        command.shown(scenario)
+        command.description(scenario)
 
 
 def _places(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -26,7 +26,7 @@ from iocurve.measure.campaign import into_directory
 from iocurve.measure.search import ceiling, knee, usl
 from iocurve.measure.search.capacity import CurvePoint, capacity_of, depth_bounds
 from iocurve.measure.search.ceiling import Budget, LatencyLimit, MeasuredRate, Trial
-from iocurve.measure.search.command import Question, curve_search, knee_search, max_search, shown, workload_of
+from iocurve.measure.search.command import Question, curve_search, findings_text, knee_search, max_search, workload_of
 from iocurve.measure.search.facts import BOUNDS, knee_facts, length_remarks, max_facts
 from iocurve.measure.search.knee import Sample
 from iocurve.measure.search.late_share import Clusters, LateCount, crossing
@@ -390,7 +390,7 @@ def test_a_rate_that_misses_the_limit_is_never_the_answer(patience_s: float) -> 
     assert [one.name for one in facts.findings] == ["capacity"]
     assert facts.unanswered == "highest rate"
     assert facts.rows[0] == ("highest rate", "none shown", "")
-    assert shown(facts).splitlines()[1].split() == ["highest", "rate", "none", "shown"]
+    assert findings_text(facts).splitlines()[1].split() == ["highest", "rate", "none", "shown"]
     headline, _ = headlines_of(synthetic.envelope().replace(search=facts), [], [])
     assert (headline.what, headline.value) == ("highest rate", "none shown")
 
@@ -567,7 +567,7 @@ def test_a_knee_is_found_on_a_volume_and_told(tmp_path: Path) -> None:
     matches("measure#knee found volume", [finding.name for finding in result.search.findings][:3])
     assert {point.family for point in result.points} == {"depth"}
     assert Result.read(tmp_path / RESULT_NAME) == result
-    assert "knee" in shown(result.search)
+    assert "knee" in findings_text(result.search)
 
 
 @pytest.mark.slow

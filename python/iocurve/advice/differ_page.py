@@ -129,12 +129,13 @@ def write(
 def _bars(found: Attribution) -> list[WaterfallBar]:
     scale = MIB if found.unit == "MiB/s" else 1
     first, last = (rate / scale for rate in found.rates)
-    bars, level = [WaterfallBar("A", 0.0, first, _rate_text(first, found.unit))], first
+    bars: list[WaterfallBar] = [("A", 0.0, first, _rate_text(first, found.unit), None)]
+    level = first
     for name, ratio in [*((one.name, one.ratio) for one in found.factors.shares), (REST, found.factors.rest)]:
         after = level * ratio.value
-        bars.append(WaterfallBar(name, level, after, ratio_text(ratio), ratio.verdict))
+        bars.append((name, level, after, ratio_text(ratio), ratio.verdict))
         level = after
-    return [*bars, WaterfallBar("B", 0.0, last, _rate_text(last, found.unit))]
+    return [*bars, ("B", 0.0, last, _rate_text(last, found.unit), None)]
 
 
 def _rate_text(rate: float, unit: str) -> str:

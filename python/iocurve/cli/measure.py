@@ -452,7 +452,7 @@ def show_result(result: Result, out: Path | None, output: OutputOptions, express
     elif not output.quiet:
         show_tables(result)
         if result.search:
-            print(f"\n{searches.shown(result.search)}")
+            print(f"\n{searches.findings_text(result.search)}")
         if out and not any(note.code == "report_not_written" for note in result.notes):
             print(f"\nreport: {out / 'report.html'}")
     is_plain = output.json or output.quiet
@@ -491,5 +491,5 @@ def show_scenario(name: Scenario, /, *, json: JsonFlag = False) -> int:
     if json:
         show_json(scenarios.described(scenario))
     else:
-        print(scenarios.shown(scenario))
+        print(scenarios.description(scenario))
     return 0

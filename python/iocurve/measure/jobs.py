@@ -13,8 +13,6 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from iocurve.analysis.load_names import load_axes, load_family
 from iocurve.dialects.base import ClusterRequest, Dialect, Measured, ParsedCommand, Step
 from iocurve.engine import plan as planned
@@ -163,9 +161,11 @@ def measure_steps(
 
     ``target`` is the one target of all steps; by default the plans say which it is.
     """
-    used, needs, gaps = UsedTargets(campaign, kind, target), command.needs, Gaps()
+    used, needs = UsedTargets(campaign, kind, target), command.needs
+    ended_ns: int | None = None
 
     def run(step: Step, plan: Plan, enough: Enough) -> Outcome:
+        nonlocal ended_ns
         if (replicas := needs.replicas) is not None:
             plan = replicated(plan, campaign.machines.count, partial(_renamed, replicas.path), replicas.runs_on)
         used.add(plan)
@@ -185,8 +185,9 @@ def measure_steps(
         if step.phases:
             return campaign.measure_phases(measurement)
         outcome = campaign.measure(measurement).outcome
-        if text := gaps.text_before(step, plan.name, outcome):
-            campaign.result = campaign.result.with_note("between_phases", text)
+        before_ns, ended_ns = ended_ns, time.monotonic_ns()
+        if before_ns is not None and (text := gap_text(step, outcome, ended_ns - before_ns)):
+            campaign.result = campaign.result.with_note("between_phases", f"{plan.name}: {text}")
         return outcome
 
     def body(campaign: Campaign) -> None:
@@ -199,29 +200,20 @@ GAP_NS_MIN = SECOND_NS
 """A longer time between two phases is remarked."""
 
 
-class Gaps(msgspec.Struct):
-    """The time between the phases of a tool, which is in none of its rows."""
+def gap_text(step: Step, outcome: Outcome, passed_ns: int) -> str:
+    """A sentence on the time before the phase that has just ended; empty where it was short.
 
-    clock: Callable[[], int] = time.monotonic_ns
-    _ended_ns: int | None = None
-    """End of the phase before."""
-
-    def text_before(self, step: Step, name: str, outcome: Outcome) -> str:
-        """A sentence on the time before the phase that has just ended; empty where it was short.
-
-        It is what passed since the phase before, without this phase's load and without a requested pause.
-        """
-        last_ns, self._ended_ns = self._ended_ns, self.clock()
-        if last_ns is None or not step.is_timed_phase:
-            return ""
-        load_ns = max((worker.drained_ns for worker in outcome.workers), default=0)
-        gap_ns = self._ended_ns - last_ns - load_ns - step.pause_ns
-        if gap_ns <= GAP_NS_MIN:
-            return ""
-        return (
-            f"{name}: {format_duration(gap_ns)} passed between the phase before and its load, in which the target was "
-            "prepared and files were opened, synced or removed; no row has that time"
-        )
+    ``passed_ns`` is the time since the phase before; the gap is what is left of it without this phase's load and
+    without a requested pause. It is in none of the tool's rows.
+    """
+    load_ns = max((worker.drained_ns for worker in outcome.workers), default=0)
+    gap_ns = passed_ns - load_ns - step.pause_ns
+    if not step.is_timed_phase or gap_ns <= GAP_NS_MIN:
+        return ""
+    return (
+        f"{format_duration(gap_ns)} passed between the phase before and its load, in which the target was "
+        "prepared and files were opened, synced or removed; no row has that time"
+    )
 
 
 def _renamed(path: Callable[[str, int], str], file: FilePlan, client: int) -> FilePlan:

@@ -212,7 +212,7 @@ def diagnose(
         try:
             if attempt:
                 probes = series(probes.measured(plan))
-            own = _own(probes)
+            own = _own_verdict(probes)
             if own and own.code != HELD_UP:
                 return own, probes.base
             # A limit may show in spite of others that hold the processors: then every response is crisp.
@@ -255,7 +255,7 @@ def _at_the_end(probes: Probes, named: dict[str, Limit]) -> Limit:
     return fingerprints.unknown(probes.load, "the time for probes was over before they could tell", evidence)
 
 
-def _own(probes: Probes) -> Limit | None:
+def _own_verdict(probes: Probes) -> Limit | None:
     """The verdict that the load's own figures tell; None where a change must tell it."""
     credits = fingerprints.exhausted_credits(probes.load)
     if credits and _stays_low(probes) and _returns(probes):

@@ -248,36 +248,30 @@ def _ratio_labels(base: alt.Chart, bars: int) -> list[alt.Chart]:
     return [placed.mark_text(dy=-9, fontSize=11, fontWeight=600, color=INK).encode(y="top:Q", text="label:N")]
 
 
-class WaterfallBar(msgspec.Struct, frozen=True):
-    """A bar of a waterfall: a whole, or one of the factors that lead from the first whole to the last."""
+WaterfallBar = tuple[str, float, float, str, Verdict | None]
+"""A bar of a waterfall: its place, start and end, the value with its interval, and its verdict.
 
-    place: str
-    start: float
-    end: float
-    text: str
-    """The value with its interval."""
-    verdict: Verdict | None = None
-    """None for a whole."""
+It is a whole (without a verdict), or one of the factors that lead from the first whole to the last.
+"""
 
 
 def waterfall(bars: Sequence[WaterfallBar], unit: str) -> Chart:
     """Factors one after another, each from where the one before ends, between two whole bars."""
-    names = [bar.verdict or "measured" for bar in bars]
     rows = [
-        {"place": bar.place, "start": bar.start, "end": bar.end, "text": bar.text, "verdict": name}
-        | {"top": max(bar.start, bar.end), "label": bar.text.partition(" [")[0]}
-        for bar, name in zip(bars, names, strict=True)
+        {"place": place, "start": start, "end": end, "text": text, "verdict": verdict or "measured"}
+        | {"top": max(start, end), "label": text.partition(" [")[0]}
+        for place, start, end, text, verdict in bars
     ]
-    places = [bar.place for bar in bars]
+    places = [place for place, *_ in bars]
     base = alt.Chart(data(rows)).encode(
         x=alt.X("place:N", scale=alt.Scale(domain=places), title=None, axis=group_axis(places)),
         tooltip=texts(place="load", text="value"),
     )
-    y = alt.Scale(domain=[0, 1.12 * max(max(bar.start, bar.end) for bar in bars)])
+    y = alt.Scale(domain=[0, 1.12 * max(max(start, end) for _, start, end, *_ in bars)])
     columns = base.mark_bar(width={"band": 0.6}).encode(
         y=alt.Y("start:Q", title=unit, scale=y, axis=rate_axis(unit)),
         y2="end:Q",
-        color=_verdict_color({"measured": MUTED} | VERDICT_COLORS, names),
+        color=_verdict_color({"measured": MUTED} | VERDICT_COLORS, [verdict or "measured" for *_, verdict in bars]),
     )
     return finished(independent_strokes(alt.layer(columns, *_labels(base, dy=-8, size=11, rim=4))))
 

@@ -72,11 +72,11 @@ def progress_view(*, keeps_lines: bool = True, quiet: bool = False) -> Iterator[
 
     ``keeps_lines`` leaves a line for each finished point. The view of ``observed_by`` sees the run, too.
     """
-    with _shown(keeps_lines=keeps_lines, quiet=quiet) as view:
+    with _own_view(keeps_lines=keeps_lines, quiet=quiet) as view:
         yield with_observer(view)
 
 
-def _shown(*, keeps_lines: bool, quiet: bool) -> AbstractContextManager[View]:
+def _own_view(*, keeps_lines: bool, quiet: bool) -> AbstractContextManager[View]:
     if quiet:
         return nullcontext(NoView())
     if not sys.stderr.isatty():

@@ -116,7 +116,7 @@ def gain_of(row: DoctorRow) -> str:
 
 
 @contextmanager
-def kept(settings: Sequence[tuple[Path, str]]) -> Iterator[None]:
+def put_back_at_end(settings: Sequence[tuple[Path, str]]) -> Iterator[None]:
     """Puts settings back at the end of the context, also after signals; a second process does so if this one is killed.
 
     Raises ``TargetError`` if a setting cannot be put back.
@@ -155,7 +155,7 @@ def measure(
         measured = ab.of_commands(commands, load.runs, MARGIN, REPEATS)
         return _gain(row, campaigns.into_directory(directory, measured, quiet=quiet))
     path, values = root / setting.path, (setting.now, setting.wanted)
-    with kept([(path, setting.now)]):
+    with put_back_at_end([(path, setting.now)]):
         # A setting that the kernel refuses must fail before anything is laid out.
         apply(path, setting.wanted)
         measured = ab.of_commands(commands, load.runs, MARGIN, REPEATS, lambda member: apply(path, values[member]))

@@ -272,7 +272,7 @@ def _described_form(scenario: Scenario, facts: FormFacts) -> dict[str, object]:
     }
 
 
-def shown(scenario: Scenario) -> str:
+def description(scenario: Scenario) -> str:
     """A scenario for people: its purpose, its targets, its points in both forms, their duration."""
     about = [*filter(None, (scenario.question, " ".join(scenario.why.split())))]
     lines = [f"{scenario.name}: {scenario.title}", "", *about, "", "targets"]

@@ -174,7 +174,7 @@ def _search(question: Question, kind: str, search: Callable[[Loads], SearchFacts
     return measure
 
 
-def shown(facts: SearchFacts) -> str:
+def findings_text(facts: SearchFacts) -> str:
     """The findings as text."""
     lines = [f"{facts.question} ({facts.workload})"]
     width = max(len(name) for name, _, _ in facts.rows)
