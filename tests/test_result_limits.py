@@ -404,6 +404,14 @@ def test_a_rate_is_that_of_the_last_level_or_of_whole_windows(
     assert found or not is_in_windows
 
 
+@pytest.mark.parametrize("counts", [[265] * 4 + [240] + [219, 221] * 4, [219, 221] * 4 + [240] + [265] * 4])
+def test_the_dispersion_is_that_of_the_last_level(counts: list[int]) -> None:
+    (found,) = observations([series(counts)], SILENT)
+    last = 220 if counts[0] == 265 else 265
+    assert found.iops == pytest.approx(20 * last)
+    assert found.dispersion == pytest.approx(0.75 / 220 if last == 220 else 0.0)
+
+
 # ---- error rates
 
 

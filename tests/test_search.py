@@ -220,13 +220,26 @@ def test_rates_that_grow_together_have_not_reached_the_capacity() -> None:
         assert low <= true <= (high or math.inf)
 
 
-def test_a_search_whose_time_is_over_measures_nothing_that_only_narrows_bounds() -> None:
+@pytest.mark.parametrize(
+    ("depths", "stopped"),
+    [
+        (1, "--search-time is over, and the rate still grew at depth 4"),
+        (
+            6,
+            "changed by only +0.7%; --search-time left out a look far beyond",
+        ),
+        (7, "--search-time left out 5 steps that narrow bounds"),
+    ],
+)
+def test_a_search_whose_time_is_over_measures_no_further_depth(depths: int, stopped: str) -> None:
     whole, hurried = (Simulated(lambda in_flight: 20_000 * math.tanh(in_flight / 100)) for _ in range(2))
-    full, found = knee.find(whole, 4096), knee.find(hurried, 4096, is_over=lambda: True)
-    assert len(hurried.asked) < len(whole.asked)
-    assert "--search-time left out 6 steps that narrow bounds" in found.stopped
+    full = knee.find(whole, 4096)
+    found = knee.find(hurried, 4096, is_over=lambda: len(hurried.asked) >= depths)
+    assert hurried.asked == whole.asked[: max(2, depths)]
+    assert stopped in found.stopped
     assert "--search-time" not in full.stopped
-    assert found.in_flight.low <= 100 <= found.in_flight.high
+    if depths > 2:
+        assert found.in_flight.low <= 100 <= found.in_flight.high
 
 
 @pytest.mark.parametrize("noise", [curves.INDEPENDENT, curves.CORRELATED], ids=lambda noise: noise.name)

@@ -375,7 +375,7 @@ def test_a_limit_is_confirmed_when_all_others_are_excluded() -> None:
     excluded = [evidence.partition(", which excludes ")[2] for evidence in found.evidence]
     assert {name for one in excluded for name in one.split(", ") if name} == {
         "depth", "IOPS limit", "read MiB/s limit", "read IOPS limit",
-        "connection's MiB/s", "connection's requests", "client's reads", "client's IOPS",
+        "connection's MiB/s", "connection's requests", "client's reads", "client's IOPS", "server's speed",
     }  # fmt: skip
 
 

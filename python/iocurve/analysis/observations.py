@@ -91,12 +91,12 @@ def _observation(load: MeasuredLoad, window_s: float) -> ObservedPoint | None:
     rates = [interval.iops for interval in load.course]
     fall, in_window = levels(rates), _in_window(load)
     step = fall or levels(rates[::-1])
+    # Credits ran out, or a limit changed: the last level is what it is now.
+    last = rates[step.index + 1 if fall else -step.index :] if step else rates
     iops, error = load.iops(), _error(load, rates)
     if in_window and window_s:
         iops, error = in_window / window_s, ERROR_MIN
     elif step and not load.point.runs:
-        # Credits ran out, or a limit changed: the last level is what it is now.
-        last = rates[step.index + 1 :] if fall else rates[-step.index :]
         iops, error = fmean(last), relative_error([], last)
     if error is None:
         return None
@@ -116,7 +116,7 @@ def _observation(load: MeasuredLoad, window_s: float) -> ObservedPoint | None:
         operations=summary.operations,
         latency_ns=summary.service.mean_ns if iops == load.iops() else summary.depth_requested / iops * SECOND_NS,
         latency_variation=_variation(summary.service),
-        dispersion=_dispersion(load, rates[-len(rates) if step is None else step.index + 1 :]),
+        dispersion=_dispersion(load, last),
         is_held_up=is_held_up(load),
         clients=max(1, len(load.point.clients)),
         is_in_windows=in_window > 0,

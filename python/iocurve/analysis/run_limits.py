@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Literal
 
+import msgspec
+
 from iocurve.analysis.bursts import VARIED
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, Limit, limit
 from iocurve.analysis.observations import (
@@ -36,6 +38,8 @@ is left out of lists."""
 NEARLY_ALL = 10
 """Times of a server of which one is this many times the other are nearly all of the one."""
 LATENCY, ANY_OPERATIONS = TargetPart("in_flight"), TargetPart("iops")
+CRISP = 0.02
+"""Points that spread by more may be equal by chance, unless a depth shows that operations wait."""
 MEMBERS_MIN = 3
 """Fewer points at a ceiling show no limit."""
 NO_MORE = 1.1
@@ -53,7 +57,8 @@ def limits_shown(found: Sequence[ObservedPoint], target: TargetFacts) -> dict[in
     """The same of points that are observed already."""
     if not found:
         return {}
-    pairs, profiles = list(same_but_depth(found)), explained(found)
+    pairs = list(same_but_depth(found))
+    profiles = _without_refuted(explained(found), found, pairs)
     verdicts = {
         id(one.point): _verdict(one, share, profiles, found, pairs, target)
         for one, share in zip(found, profiles.shares, strict=True)
@@ -64,6 +69,30 @@ def limits_shown(found: Sequence[ObservedPoint], target: TargetFacts) -> dict[in
 Pairs = Sequence[tuple[ObservedPoint, ObservedPoint]]
 Share = Mapping[TargetPart | None, float]
 """The weight of the profiles in which a part holds a point down."""
+
+
+def _without_refuted(profiles: Explanation, found: Sequence[ObservedPoint], pairs: Pairs) -> Explanation:
+    """The profiles without servers, where completions at a ceiling are too even for one."""
+    even = {
+        part.scope
+        for part, at in profiles.ceilings.items()
+        if part.kind == "any" and len(at.members) >= MEMBERS_MIN and _limit_or_server(at, found, pairs)[0] == "limit"
+    }
+    smallest = min(one.block_bytes for one in found)
+    shares = []
+    for share in profiles.shares:
+        # One that takes next to no time for an operation has a limit on bytes.
+        left = {
+            part: weight
+            for part, weight in share.items()
+            if not part
+            or part.quantity != "time"
+            or part.scope not in even
+            or part.block_bytes * NEARLY_ALL <= smallest
+        }
+        total = math.fsum(left.values())
+        shares.append({part: weight / total for part, weight in left.items()} if total else share)
+    return msgspec.structs.replace(profiles, shares=tuple(shares))
 
 
 def _verdict(
@@ -100,6 +129,7 @@ def _ceiling_limit(
         elif not cause:
             text = f"{text}: {EITHER}"
     is_sure = weight >= LIKELY and (told or at.part != ANY_OPERATIONS) and _scope_is_told(at, found)
+    is_sure = is_sure and bool(depth or at.part.kind != "any" or _is_crisp(at, found))
     evidence = [
         _equality(at, found),
         *([told] if told else []),
@@ -234,13 +264,11 @@ def _amount(at: PartCeiling) -> str:
 
 
 def _scope_is_told(at: PartCeiling, found: Sequence[ObservedPoint]) -> bool:
-    """True if other numbers of connections show what they do at one block size, or if there are no connections."""
+    """True if other numbers of connections show what they do, or if there are no connections."""
     if at.part.scope == "file":
         return len({one.files for one in _held(at, found)}) > 1
-    numbers: dict[int, set[int]] = {}
-    for one in _held(at, found):
-        numbers.setdefault(one.block_bytes, set()).add(one.connections)
-    if any(len(of_size) > 1 or of_size == {0} for of_size in numbers.values()):
+    numbers = {one.connections for one in _held(at, found)}
+    if len(numbers) > 1 or numbers == {0}:
         return True
     # A connection has no limit for one kind of operation alone, which another kind exceeds.
     if at.part.kind != "any" and not any(connections_pay(one, found) for one in found):
@@ -292,9 +320,18 @@ def _equality(at: PartCeiling, found: Sequence[ObservedPoint]) -> str:
     sizes = _listed([format_bytes(size) for size in sorted({one.block_bytes for one in held})])
     mixes = len({one.mix for one in held})
     mixed = f", in {mixes} mixes of reads and writes" if mixes > 1 else ""
-    values = [at.part.value_of(one) for one in held]
-    spread = (max(values) - min(values)) / (2 * at.value)
-    return f"{_amount(at)}{of}{each} at {sizes}{mixed} ({counted(len(held), 'point')}, ±{spread:.1%})"
+    return f"{_amount(at)}{of}{each} at {sizes}{mixed} ({counted(len(held), 'point')}, ±{_spread(at, found):.1%})"
+
+
+def _is_crisp(at: PartCeiling, found: Sequence[ObservedPoint]) -> bool:
+    """True if enough loads, not counting the same with other connections, have the same but for a little."""
+    return len({(one.load, one.depth) for one in at.members}) >= MEMBERS_MIN and _spread(at, found) <= CRISP
+
+
+def _spread(at: PartCeiling, found: Sequence[ObservedPoint]) -> float:
+    """Half of the relative distance between the least and the most that points at a ceiling have."""
+    values = [at.part.value_of(one) for one in _held(at, found)]
+    return (max(values) - min(values)) / (2 * at.value)
 
 
 def _connections_evidence(at: PartCeiling, found: Sequence[ObservedPoint]) -> Iterator[str]:

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import Literal
 
 import msgspec
@@ -22,7 +23,7 @@ from iocurve.foundation.units import MIB, SECOND_NS
 from iocurve.measure import local, variations
 from iocurve.measure.run_files import RunFiles
 from iocurve.measure.variations import Variation
-from iocurve.measure.why import PATIENCE_S, UNDECIDED, Probes, Run, diagnose
+from iocurve.measure.why import PATIENCE_S, UNDECIDED, Probes, Run, cause_by_bursts, diagnose
 from iocurve.model.fit import LoadRate, TargetPart
 from iocurve.result.document import Point, TargetFacts
 from iocurve.targets import opened_target
@@ -66,7 +67,7 @@ def tested(plan: Plan, facts: TargetFacts, run: Run, before: Limit | None) -> Co
     # A verdict that is only possible has others next to it that its own experiment does not exclude.
     if before is None or experiment is None or (not is_sure(before) and not experiment.without):
         return _diagnosed(plan, facts, run, before)
-    return run_experiment(Probes(plan, facts, run, run(plan)), before, experiment)
+    return run_experiment(Probes(plan, facts, run, run(plan), monotonic() + PATIENCE_S), before, experiment)
 
 
 def judged(response: Response, experiment: Experiment) -> Outcome:
@@ -92,6 +93,8 @@ def run_experiment(probes: Probes, before: Limit, experiment: Experiment) -> Con
         # Without a requested pause a load may be many times as fast.
         if without or probes.is_consistent:
             outcome = judged(response, experiment)
+        if outcome == "inconclusive" and not without and (longer := _longer(probes, change)):
+            response, told, outcome = longer, longer.evidence, judged(longer, experiment)
     if outcome == "inconclusive" and without and response is not None:
         # A limit of the load without its rate or pauses does not refute them.
         verdict = verdict_of(probes.base, probes.target)
@@ -111,10 +114,19 @@ def run_experiment(probes: Probes, before: Limit, experiment: Experiment) -> Con
     return Confirmation(outcome, verdict, (told,), _next_limit(probes, without))
 
 
+def _longer(probes: Probes, change: Variation) -> Response | None:
+    """The response to a change, of runs that last for several turns of others who come and go."""
+    probes.responses.clear()
+    probes.base = probes.measured(probes.plan, LONG_NS)
+    found = probes.response(change, least_ns=LONG_NS)
+    return found if probes.is_consistent else None
+
+
 def _all_excluded(probes: Probes, before: Limit, response: Response) -> Confirmation:
     """Excludes the other parts of a target that may hold a load down, by what each makes of further changes.
 
-    The next change is the one of which most of the parts that are left predict something else than the named one.
+    The next change is the one that is expected to tell most of the parts that are left (D. V. Lindley, "On a measure of
+    the information provided by an experiment", Annals of Mathematical Statistics 27, 1956); each takes as long.
     """
     base, named = load_of(probes.plan), _part(before.code)
     left = [part for part in PARTS if named and part != named and part.value_of(base)]
@@ -128,27 +140,58 @@ def _all_excluded(probes: Probes, before: Limit, response: Response) -> Confirma
         if change is None or not menu[change] or named is None:
             break
         tried.add(change.text)
-        further = probes.response(change)
-        if further is not None and further.estimate.half_width >= MATTERS:
-            further = probes.response(change, least_ns=LONGER * probes.length_ns)
+        further = _further(probes, change)
         if further is None or not probes.is_consistent:
             break
         if _contradicts(further, named, base):
-            found = _diagnosed(probes.plan, probes.target, probes.run, before, "refuted")
-            is_named_again = found.verdict is not None and found.verdict.code == before.code
-            # A limit of which one kind takes more responds to a mix as two limits do, until each kind runs alone.
-            outcome: Outcome = "confirmed" if is_named_again else found.outcome
-            return replace(found, outcome=outcome, evidence=(*told, further.evidence, *found.evidence))
+            return _refuted(probes, before, [*told, further.evidence])
         response = further
+    if {OPERATIONS, SERVER} <= {named, *left}:
+        cause, bursts = _by_bursts(probes)
+        part = {"limit": OPERATIONS, "server": SERVER}.get(cause or "")
+        if part not in (None, named):
+            return _refuted(probes, before, [*told, *bursts])
+        excluded = [other for other in (OPERATIONS, SERVER) if part and other != named]
+        left = [other for other in left if other not in excluded]
+        told += [*bursts[:-1], f"{bursts[-1]}{_excluding(excluded)}"]
     if left:
         told.append(f"not excluded: {', '.join(map(_name, left))}")
     return Confirmation("inconclusive" if left else "confirmed", before, tuple(told))
+
+
+def _further(probes: Probes, change: Variation) -> Response | None:
+    """The response to a change, of a longer run where the rate varies; None if there is no time left."""
+    try:
+        found = probes.response(change)
+        if found is not None and found.estimate.half_width >= MATTERS:
+            found = probes.response(change, least_ns=LONGER * probes.length_ns)
+    except TimeoutError:
+        return None
+    return found
+
+
+def _by_bursts(probes: Probes) -> tuple[str | None, list[str]]:
+    try:
+        return cause_by_bursts(probes, probes.load)
+    except TimeoutError:
+        return None, ["no time is left for bursts"]
+
+
+def _refuted(probes: Probes, before: Limit, told: Sequence[str]) -> Confirmation:
+    """The limit that all probes find, where a change contradicts the named one."""
+    found = _diagnosed(probes.plan, probes.target, probes.run, before, "refuted")
+    is_named_again = found.verdict is not None and found.verdict.code == before.code
+    # A limit of which one kind takes more responds to a mix as two limits do, until each kind runs alone.
+    outcome: Outcome = "confirmed" if is_named_again else found.outcome
+    return replace(found, outcome=outcome, evidence=(*told, *found.evidence))
 
 
 MENU = (
     variations.DEEPER, variations.HALF_BLOCKS, variations.MORE_CONNECTIONS, variations.MORE_CLIENTS, variations.MIXED,
     variations.READS_ALONE,
 )  # fmt: skip
+OPERATIONS, SERVER = TargetPart("iops"), TargetPart("time", block_bytes=math.inf)
+"""A limit on operations and a server that takes as long for each differ only by what bursts get."""
 NAMES = {
     **{
         TargetPart(*kind.counts): code
@@ -159,9 +202,12 @@ NAMES = {
     TargetPart("bytes_per_s", "write", "client"): "client_egress",
     TargetPart("iops", scope="client"): "client_iops",
     TargetPart("in_flight"): "depth",
+    SERVER: "server_parallelism",
 }
 PARTS = tuple(NAMES)
 """The parts of a target that may hold a load down."""
+LONG_NS = 5 * SECOND_NS
+"""Length of runs without and with a change where short ones do not tell."""
 LONGER = 4
 """A rate that varies is measured for this many times the length of a probe."""
 DIFFER = 1.3
@@ -207,14 +253,22 @@ def _growth(part: TargetPart, base: LoadRate, changed: LoadRate) -> float:
     return part.value_of(base) / value if value else math.inf
 
 
-def _telling(change: Variation, plan: Plan, named: TargetPart | None, left: Sequence[TargetPart]) -> int:
-    """Counts the parts left that predict another effect of a change than the named one."""
+def _telling(change: Variation, plan: Plan, named: TargetPart | None, left: Sequence[TargetPart]) -> float:
+    """The information in bits that a change is expected to give, by the outcomes that the parts predict.
+
+    The named part is as likely as all others together. 0 if none of them predicts another outcome than it.
+    """
     changed = change.apply(plan)
     if changed is None or named is None:
-        return 0
+        return 0.0
     base, after = load_of(plan), load_of(changed)
     expected = _growth(named, base, after)
-    return sum(not 1 / DIFFER < _growth(part, base, after) / expected < DIFFER for part in left)
+    outcomes: dict[int | None, float] = {0: 0.5}
+    for part in left:
+        ratio = _growth(part, base, after) / expected
+        outcome = round(math.log(ratio, DIFFER)) if 0 < ratio < math.inf else None
+        outcomes[outcome] = outcomes.get(outcome, 0.0) + 0.5 / len(left)
+    return -math.fsum(share * math.log2(share) for share in outcomes.values()) if len(outcomes) > 1 else 0.0
 
 
 def _contradicts(response: Response, part: TargetPart, base: LoadRate) -> bool:

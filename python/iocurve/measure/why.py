@@ -333,7 +333,7 @@ def _cap(probes: Probes, base: Point) -> Limit:
         return fingerprints.unknown(load, text, [blocks.evidence])
     quantity, evidence = _quantity(probes, blocks)
     mix = probes.response(variations.MIXED, base)
-    cause, told = _cause(probes, load)
+    cause, told = cause_by_bursts(probes, load)
     evidence += told
     if cause == "server":
         return fingerprints.server_verdict(load, evidence)
@@ -359,7 +359,7 @@ def _quantity(probes: Probes, blocks: Response) -> tuple[str | None, list[str]]:
     return "throughput" if quarter and quarter.is_same else None, told
 
 
-def _cause(probes: Probes, load: MeasuredLoad) -> tuple[str | None, list[str]]:
+def cause_by_bursts(probes: Probes, load: MeasuredLoad) -> tuple[str | None, list[str]]:
     """A ``limit`` on the rate or the speed of the ``server``, by bursts after pauses; None where they do not tell."""
     alone, rate = probes.bursts(1), fingerprints.rate_of(load)
     if alone is None:

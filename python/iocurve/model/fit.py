@@ -212,18 +212,21 @@ class TargetPart(msgspec.Struct, frozen=True):
             value *= 1 + row.block_bytes / self.block_bytes
         if self.write_cost != 1:
             value *= row.read_share + self.write_cost * (1 - row.read_share)
-        if self.scope == "volume":
-            return value
-        if self.scope == "file":
-            return value / row.files if row.files else 0.0
-        # Without connections there is no client of a server.
-        count = row.connections and (row.connections if self.scope == "connection" else row.clients)
+        count = _count(row, self.scope)
         return value / count if count else 0.0
 
     @property
     def without_cost(self) -> TargetPart:
         """The part by its name: writes that cost more are no limit for themselves."""
         return msgspec.structs.replace(self, write_cost=1.0)
+
+
+def _count(row: LoadRate, scope: str) -> int:
+    """The number of volumes, clients, connections or files that a load uses; 0 where it is not known."""
+    if scope == "client":
+        # Without connections there is no client of a server.
+        return row.connections and row.clients
+    return {"volume": 1, "connection": row.connections, "file": row.files}[scope]
 
 
 class PartCeiling(msgspec.Struct, frozen=True):
@@ -446,18 +449,22 @@ def _latency(rows: Sequence[LoadRate], length: int) -> IdleLatency:
             # A load that was always held up has no latency that is known.
             found[key] = ceiling(rows, part) or PartCeiling(part, math.inf, ERROR_MIN, ())
     least = min(((row.block_bytes, 1 / found[row.load[:length]].value) for row in rows), default=(0, 0.0))
-    unusual = sum(
-        1 / at.value - least[1] > max(0, key[0] - least[0]) / BYTES_PER_S_MIN + 3 * least[1]
+    unusual = [
+        key
         for key, at in found.items()
-        if key and isinstance(key[0], int)
-    )
+        if key
+        and isinstance(key[0], int)
+        and 1 / at.value - least[1] > max(0, key[0] - least[0]) / BYTES_PER_S_MIN + 3 * least[1]
+    ]
+    # Such a latency explains any rate at one depth, so it names nothing.
+    found |= {key: msgspec.structs.replace(found[key], members=()) for key in unusual}
     own = [found[row.load[:length]] for row in rows]
     rooms = [_room(at, row) for at, row in zip(own, rows, strict=True)]
     return IdleLatency(
         own,
         rooms,
         tuple(at.error for at in found.values()),
-        unusual * math.log(STRAY) + min(1, length) * math.log(USUAL),
+        len(unusual) * math.log(STRAY) + min(1, length) * math.log(USUAL),
     )
 
 
@@ -473,8 +480,8 @@ def _linear_latency(rows: Sequence[LoadRate]) -> list[IdleLatency]:
     if len(sizes) < 2 or len(mixes) < 2 or not all(corner in least for corner in corners):
         return []
     (low, high), span = (sizes[0], sizes[-1]), mixes[-1] - mixes[0]
-    byte_s = min(least[high, mix] - least[low, mix] for mix in (mixes[0], mixes[-1])) / (high - low)
-    if not 0 <= byte_s <= 1 / BYTES_PER_S_MIN:
+    byte_s = max(0.0, min(least[high, mix] - least[low, mix] for mix in (mixes[0], mixes[-1])) / (high - low))
+    if byte_s > 1 / BYTES_PER_S_MIN:
         return []
     slope = (least[low, mixes[-1]] - least[low, mixes[0]]) / span
 
@@ -540,8 +547,8 @@ def _tied(row: LoadRate, bounds: Sequence[tuple[float, PartCeiling]]) -> list[Pa
 
 
 def _named(at: PartCeiling) -> TargetPart | None:
-    """The part; none for one that only one point shows, which may have any cause."""
-    if len(at.members) < 2:
+    """The part; none for one that only one load shows, which may have any cause."""
+    if len({(row.load, row.depth, _count(row, at.part.scope)) for row in at.members}) < 2:
         return None
     return TargetPart("in_flight") if at.part.quantity == "in_flight" else at.part.without_cost
 

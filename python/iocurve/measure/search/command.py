@@ -96,10 +96,12 @@ def knee_search(question: Question) -> Measure:
     def search(loads: Loads) -> SearchFacts:
         percent = question.percent_of_capacity
         shares = {*knee.SHARES, *([percent / 100] if percent else [])}
-        campaign = loads.campaign
-        found = knee.find(
-            loads.closed, question.iodepth_max, sorted(shares), loads.look_max, lambda: campaign.seconds_left <= 0
-        )
+        longest_s = (loads.effort.ramp_ns + loads.effort.longest_ns) / SECOND_NS
+
+        def is_over() -> bool:
+            return loads.campaign.seconds_left < longest_s
+
+        found = knee.find(loads.closed, question.iodepth_max, sorted(shares), loads.look_max, is_over)
         return knee_facts(question.workload, found, percent)
 
     return _search(question, "knee", search)
@@ -165,7 +167,8 @@ def _search(question: Question, kind: str, search: Callable[[Loads], SearchFacts
 
             def searched(_: Campaign) -> SearchFacts:
                 effort = question.effort
-                campaign.limit_time(max(effort.patience_ns, CLOSED_POINTS * effort.longest_ns))
+                is_hurried = effort == effort.hurried(CLOSED_POINTS)
+                campaign.limit_time(effort.patience_ns if is_hurried else CLOSED_POINTS * effort.longest_ns)
                 facts = search(loads)
                 return facts.replace(remarks=(*facts.remarks, *length_remarks(campaign.result.points)))
 

@@ -98,7 +98,7 @@ class Knee(msgspec.Struct, frozen=True):
     """The depth from which the rate grew again after a plateau."""
     unloaded_ns: Estimate
     at: Sample
-    """Measured at the knee, to the next whole number."""
+    """Measured at the knee, to the next whole number, or at the depth next to it if the time was over before."""
     shares: tuple[ShareDepth, ...]
     """By share."""
     saturated: bool
@@ -117,10 +117,9 @@ def find(
 ) -> Knee:
     """Searches from depth 1 upwards, and finds the depths that reach the ``shares`` of the capacity.
 
-    The last look goes no deeper than ``look_max``. Once ``is_over`` is true, no depth is measured that only narrows
-    bounds.
+    The last look goes no deeper than ``look_max``. Once ``is_over`` is true, no further depth is measured.
     """
-    at, samples = _remembered(measure)
+    at, samples = _remembered(measure, is_over)
     saturated, stopped = _climb(at, iodepth_max, look_max)
     steps: list[Callable[[], object]] = [
         partial(_find_peak, at, samples),
@@ -129,11 +128,16 @@ def find(
         *(partial(_close_in, at, samples, share) for share in shares),
     ]
     for place, step in enumerate(steps):
-        if is_over():
+        try:
+            step()
+        except TimeoutError:
             stopped += f"; {option('search_time')} left out {counted(len(steps) - place, 'step')} that narrow bounds"
             break
-        step()
-    nearest = _knee_point(at, samples, iodepth_max)
+    try:
+        nearest = _knee_point(at, samples, iodepth_max)
+    except TimeoutError:
+        middle = _knee(_ordered(samples)).mean
+        nearest = min(samples.values(), key=lambda sample: abs(math.log(sample.in_flight / middle)))
     found = _ordered(samples)
     top = _capacity(found)
     return Knee(
@@ -153,18 +157,23 @@ def find(
 
 def find_capacity(measure: Measure, iodepth_max: int, look_max: int = DEPTH_MAX) -> Estimate:
     """Operations per second of a saturated target, searched from depth 1 upwards."""
-    at, samples = _remembered(measure)
+    at, samples = _remembered(measure, lambda: False)
     _climb(at, iodepth_max, look_max)
     found = _capacity(_ordered(samples))
     return Estimate(found.iops.mean, found.top.error, found.top.batches)
 
 
-def _remembered(measure: Measure) -> tuple[Measure, dict[int, Sample]]:
-    """The function for each depth once, and what it has measured."""
+def _remembered(measure: Measure, is_over: Callable[[], bool]) -> tuple[Measure, dict[int, Sample]]:
+    """The function for each depth once, and what it has measured.
+
+    It raises ``TimeoutError`` if the time is over and two depths are known, of which a curve needs no fewer.
+    """
     samples: dict[int, Sample] = {}
 
     def at(in_flight: int) -> Sample:
         if in_flight not in samples:
+            if len(samples) > 1 and is_over():
+                raise TimeoutError
             samples[in_flight] = measure(in_flight)
         return samples[in_flight]
 
@@ -178,13 +187,19 @@ def _climb(at: Measure, iodepth_max: int, look_max: int) -> tuple[bool, str]:
     """
     before, looked = at(1), 0
     while True:
-        now = at(min(before.in_flight * STEP, iodepth_max))
+        try:
+            now = at(min(before.in_flight * STEP, iodepth_max))
+        except TimeoutError:
+            return False, f"{option('search_time')} is over, and the rate still grew at depth {before.in_flight}"
         if _has_ended(ratio(now.iops, before.iops), _steps(before.in_flight, now.in_flight)):
             if looked < 2 * now.in_flight:
                 looked = min(iodepth_max, look_max, LOOK * now.in_flight, int(LOOK_LATENCY_S * now.iops.mean))
             if looked < 2 * now.in_flight:
                 return True, _flat(before, now)
-            beyond = at(looked)
+            try:
+                beyond = at(looked)
+            except TimeoutError:
+                return True, f"{_flat(before, now)}; {option('search_time')} left out a look far beyond"
             if not _has_grown(now, beyond):
                 return True, f"{_flat(before, now)}, and up to {looked} by {_gain(now, beyond):+.1%}"
         elif now.in_flight == iodepth_max:
