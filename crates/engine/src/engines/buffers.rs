@@ -84,6 +84,11 @@ pub struct SlotMap {
 }
 
 impl SlotMap {
+    /// A map for calls that move no data of operations.
+    pub(crate) fn unused() -> Self {
+        Self { memory: Arc::new(Memory::zeroed(1, 1)) }
+    }
+
     /// Start of a slot's buffer.
     #[inline]
     pub fn slot(&self, slot: u32) -> *mut u8 {

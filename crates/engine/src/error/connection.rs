@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use iocurve_meter::{Nanos, SECOND};
 use iocurve_tls::TlsError;
-use iocurve_wire::client_fast::{Malformed, Unparsed, Verdict};
+use iocurve_wire::client_fast::{Malformed, Unparsed};
 use iocurve_wire::rpc::{Accepted, Rejected};
 use iocurve_wire::xdr::XdrError;
 use thiserror::Error;
@@ -61,8 +61,6 @@ pub enum ConnectionError {
         "NFS server {server} has ended the session while files were prepared ({status}): has it restarted? Run again"
     )]
     SessionEnded { server: String, status: &'static str },
-    #[error("NFS server {server} rejects the calls of a session: {verdict:?}")]
-    SessionRejected { server: String, verdict: Verdict },
     #[error("NFS server {server} restarted {times} times while files were laid out and may have lost data")]
     Restarts { server: String, times: u32 },
     #[error(

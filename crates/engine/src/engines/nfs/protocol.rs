@@ -25,8 +25,8 @@ pub(super) enum CallKind {
     Renewal,
     /// A call on a name.
     Named,
-    /// A call that makes a new session; without a slot.
-    Session,
+    /// A call of a conversation; without a slot.
+    Conversation,
 }
 
 /// A version of NFS, with the files of one load.

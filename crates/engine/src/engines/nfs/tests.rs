@@ -24,7 +24,7 @@ use self::server::{Act, Server};
 use super::calls::CallLimits;
 use super::conversation::JUKEBOX_DELAY_NS;
 use super::load::flight::Flight;
-use super::load::incoming::{Incoming, Lost};
+use super::load::incoming::{Incoming, Lost, NAMED_REPLY_BYTES_MAX};
 use super::load::outgoing::Outgoing;
 use super::nfs3::Nfs3;
 use super::stream::Pipe;
@@ -245,7 +245,7 @@ impl Wire {
         let slots = unsafe { buffers.slot_map() };
         let mount = NfsMount { keep_payload, timeout_ns: SECOND, ..scripted::mount(0, 3) };
         let flight = Flight::new(protocol, slots, 3, 1, limits, &mount);
-        let (outgoing, incoming) = (Outgoing::default(), Incoming::new(40_000));
+        let (outgoing, incoming) = (Outgoing::default(), Incoming::new(40_000, NAMED_REPLY_BYTES_MAX));
         Self { pipe: Pipe::default(), taken: 0, buffers, flight, outgoing, incoming }
     }
 

@@ -25,7 +25,7 @@ const ATTEMPT_NS: Nanos = 5 * SECOND;
 
 /// A connection, with its unsent and unparsed bytes.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(in crate::engines::nfs) struct Connection {
     number: usize,
     status: Status,
     outgoing: Outgoing,
@@ -53,11 +53,11 @@ enum Status {
 
 impl Connection {
     /// Takes a connected socket; `number` is its index in the engine and the epoll set.
-    pub(super) fn new(
+    pub(in crate::engines::nfs) fn new(
         number: usize,
         socket: Socket,
         epoll: &Epoll,
-        read_bytes_max: u32,
+        incoming: Incoming,
         now: Nanos,
     ) -> io::Result<Self> {
         epoll.add(&socket, number as u64, libc::EPOLLIN)?;
@@ -65,7 +65,7 @@ impl Connection {
             number,
             status: Status::Up(socket),
             outgoing: Outgoing::default(),
-            incoming: Incoming::new(read_bytes_max),
+            incoming,
             backoff_ns: 0,
             waiting_since: now,
             unanswered_since: now,
@@ -105,14 +105,18 @@ impl Connection {
     }
 
     /// Queues a call that was assigned to this connection. While it is down, the call waits in `flight`.
-    pub(super) fn queue<P: Protocol>(&mut self, call: u32, flight: &Flight<P>) {
+    pub(in crate::engines::nfs) fn queue<P: Protocol>(&mut self, call: u32, flight: &Flight<P>) {
         if self.is_up() {
             flight.write(call, &mut self.outgoing);
         }
     }
 
     /// Sends as much of the queue as the socket accepts. Without an epoll set the caller waits until it accepts more.
-    pub(super) fn flush<P: Protocol>(&mut self, flight: &Flight<P>, epoll: Option<&Epoll>) -> Result<(), Lost> {
+    pub(in crate::engines::nfs) fn flush<P: Protocol>(
+        &mut self,
+        flight: &Flight<P>,
+        epoll: Option<&Epoll>,
+    ) -> Result<(), Lost> {
         let Status::Up(socket) = &self.status else { return Ok(()) };
         if self.outgoing.is_empty() {
             return Ok(());
@@ -129,7 +133,7 @@ impl Connection {
     }
 
     /// Receives available data; waits for data only if it `waits`.
-    pub(super) fn receive<P: Protocol>(
+    pub(in crate::engines::nfs) fn receive<P: Protocol>(
         &mut self,
         waits: bool,
         flight: &mut Flight<P>,
@@ -142,7 +146,7 @@ impl Connection {
     }
 
     /// Time for which a reply is outstanding.
-    pub(super) fn unanswered_ns<P: Protocol>(&mut self, flight: &Flight<P>, now: Nanos) -> Nanos {
+    pub(in crate::engines::nfs) fn unanswered_ns<P: Protocol>(&mut self, flight: &Flight<P>, now: Nanos) -> Nanos {
         self.note_heard(now);
         if flight.calls.load(self.number).calls == 0 {
             (self.waiting_since, self.unanswered_since) = (now, now);
@@ -163,7 +167,12 @@ impl Connection {
 
     /// Fails if no reply has come for `silence_ns_max`: the server may have forgotten the connection without a word, and
     /// answer on another. It fails once in a silence, for a server that is slow needs its time.
-    pub(super) fn check_silence(&mut self, unanswered_ns: Nanos, silence_ns_max: Nanos, now: Nanos) -> io::Result<()> {
+    pub(in crate::engines::nfs) fn check_silence(
+        &mut self,
+        unanswered_ns: Nanos,
+        silence_ns_max: Nanos,
+        now: Nanos,
+    ) -> io::Result<()> {
         let silent_ns = unanswered_ns.min(now.saturating_sub(self.up_since));
         if self.was_replaced || !self.is_up() || silent_ns <= silence_ns_max {
             return Ok(());
@@ -173,7 +182,7 @@ impl Connection {
     }
 
     /// Closes the socket; its calls wait in `flight`.
-    pub(super) fn lose(&mut self, now: Nanos) {
+    pub(in crate::engines::nfs) fn lose(&mut self, now: Nanos) {
         self.note_heard(now);
         // A part of a reply that is lost with the connection was none.
         self.waiting_since = self.unanswered_since;
@@ -185,7 +194,7 @@ impl Connection {
     }
 
     /// Gives the socket away, if there is a connection.
-    pub(super) fn take_socket(&mut self) -> Option<Socket> {
+    pub(in crate::engines::nfs) fn take_socket(&mut self) -> Option<Socket> {
         match std::mem::replace(&mut self.status, Status::Down { retry_at: Nanos::MAX }) {
             Status::Up(socket) => Some(socket),
             _ => None,
@@ -193,7 +202,7 @@ impl Connection {
     }
 
     /// Starts to reconnect if it is time; returns the time of the next check.
-    pub(super) fn revive(&mut self, route: &Route, epoll: &Epoll, now: Nanos) -> io::Result<Nanos> {
+    pub(in crate::engines::nfs) fn revive(&mut self, route: &Route, epoll: &Epoll, now: Nanos) -> io::Result<Nanos> {
         match self.status {
             Status::Up(_) => Ok(Nanos::MAX),
             Status::Down { retry_at } if now < retry_at => Ok(retry_at),
@@ -210,7 +219,7 @@ impl Connection {
 
     /// Called when epoll reports the socket: an attempt to connect has ended, or TLS can go on. Returns `true` if the
     /// connection is up again, with all its calls queued again.
-    pub(super) fn attempt_ended<P: Protocol>(
+    pub(in crate::engines::nfs) fn attempt_ended<P: Protocol>(
         &mut self,
         flight: &Flight<P>,
         epoll: &Epoll,

@@ -5,15 +5,16 @@ use std::collections::VecDeque;
 
 use iocurve_meter::Nanos;
 use iocurve_wire::client_fast::{CommitResult, Malformed, ReadResult, Unparsed, Verdict, WriteResult};
-use iocurve_wire::nfs3::nfsstat3;
+use iocurve_wire::nfs3::{nfsstat3, stable_how};
 
 use crate::engines::buffers::SlotMap;
 use crate::engines::request::{Completion, Request};
-use crate::plan::{NfsMount, OperationKind};
+use crate::plan::{Durability, NfsMount, OperationKind};
 
 use super::super::calls::CallLimits;
 use super::super::conversation::{Results, set_xid};
 use super::super::names::{NamedCall, Procedure};
+use super::super::nfs3::Nfs3;
 use super::super::protocol::{Arguments, CallKind, Found, Judgement, Protocol, stability};
 use super::super::status::errno;
 use super::commits::Commits;
@@ -52,9 +53,30 @@ pub(in crate::engines::nfs) struct Flight<P: Protocol> {
     pub payload_discarded: bool,
     /// Replies to calls on names, in the order of arrival.
     pub answered: VecDeque<Answered<P>>,
-    /// The call that makes a new session, and the reply to it.
-    session_call: Vec<u8>,
-    pub session_reply: Option<Result<Results, Verdict>>,
+    /// The call of a conversation, and the reply to it from its `xid` on.
+    question: Vec<u8>,
+    pub question_reply: Option<Results>,
+}
+
+impl Flight<Nfs3> {
+    /// For the calls of conversations alone, one at a time on one connection: they are encoded already, for any version.
+    pub(in crate::engines::nfs) fn of_conversations() -> Self {
+        Self {
+            calls: CallTable::new(2, 1),
+            operations: Vec::new(),
+            commits: Commits::new(0, stable_how::UNSTABLE),
+            recovery: Recovery::new(0),
+            protocol: Nfs3::new(&[], &[], Durability::None),
+            slots: SlotMap::unused(),
+            limits: CallLimits { read: 0, write: 0 },
+            keep_payload: false,
+            inspected: NO_SLOT,
+            payload_discarded: false,
+            answered: VecDeque::new(),
+            question: Vec::new(),
+            question_reply: None,
+        }
+    }
 }
 
 /// The reply to a call on a name.
@@ -90,8 +112,8 @@ impl<P: Protocol> Flight<P> {
             inspected: NO_SLOT,
             payload_discarded: false,
             answered: VecDeque::new(),
-            session_call: Vec::new(),
-            session_reply: None,
+            question: Vec::new(),
+            question_reply: None,
         }
     }
 
@@ -176,10 +198,15 @@ impl<P: Protocol> Flight<P> {
         (!self.calls.is_full()).then(|| self.calls.open(renewal))
     }
 
-    /// Opens a call that makes a new session.
-    pub(in crate::engines::nfs) fn open_session(&mut self, record: Vec<u8>) -> u32 {
-        self.session_call = record;
-        self.calls.open(Part::without_data(CallKind::Session, NO_SLOT, 0))
+    /// Opens a call of a conversation.
+    pub(in crate::engines::nfs) fn open_question(&mut self, record: Vec<u8>) -> u32 {
+        self.question = record;
+        self.calls.open_counted(Part::without_data(CallKind::Conversation, NO_SLOT, 0))
+    }
+
+    /// The call of the conversation that was opened last.
+    pub(in crate::engines::nfs) fn question(&self) -> &[u8] {
+        &self.question
     }
 
     /// Takes what the call needs to be sent; `false` if it must [wait](Self::wait) for that.
@@ -229,9 +256,9 @@ impl<P: Protocol> Flight<P> {
             CallKind::Write => self.protocol.append_write(arguments, heads),
             CallKind::Commit => self.protocol.append_commit(arguments, heads),
             CallKind::Renewal => self.protocol.append_renewal(xid, sequence, heads),
-            CallKind::Session => {
+            CallKind::Conversation => {
                 let start = heads.len();
-                heads.extend_from_slice(&self.session_call);
+                heads.extend_from_slice(&self.question);
                 set_xid(&mut heads[start..], xid);
             }
             CallKind::Named => {
@@ -372,12 +399,12 @@ impl<P: Protocol> Flight<P> {
         self.answered.push_back(Answered { slot, result, was_repeated });
     }
 
-    /// Handles the reply to a call that makes a new session, which needs no slot of one.
-    pub(in crate::engines::nfs) fn session_done(&mut self, index: u32, reply: Result<&[u8], Verdict>) {
+    /// Handles the reply to a call of a conversation, which needs no slot of a session.
+    pub(in crate::engines::nfs) fn question_done(&mut self, index: u32, reply: &[u8]) {
         self.calls.take_off(index);
         self.calls.close(index);
         let was_repeated = self.calls.was_repeated(index);
-        self.session_reply = Some(reply.map(|results| Results { bytes: results.to_vec(), was_repeated }));
+        self.question_reply = Some(Results { bytes: reply.to_vec(), was_repeated });
     }
 
     /// Handles the reply to a renewal.

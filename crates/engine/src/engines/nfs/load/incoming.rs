@@ -7,7 +7,7 @@
 use std::io::{self, IoSliceMut};
 
 use iocurve_wire::client_fast::{Malformed, ReadResult, Reply, Unparsed, Verdict};
-use iocurve_wire::record::{Progress, Reassembler};
+use iocurve_wire::record::{Progress, RECORD_MARK_BYTES, Reassembler};
 
 use super::super::names::{ENTRIES_BYTES, WHOLE_BYTES_MAX};
 use super::super::protocol::{CallKind, Passed, Protocol};
@@ -21,7 +21,7 @@ const STAGING_BYTES: usize = 256 << 10;
 /// Longest reply without READ payload. A head with the longest verifier and a failed or written result are far below.
 const PLAIN_REPLY_BYTES_MAX: usize = 2048;
 /// Longest reply to a call on a name: a list of entries, or a whole file.
-const NAMED_REPLY_BYTES_MAX: usize =
+pub(in crate::engines::nfs) const NAMED_REPLY_BYTES_MAX: usize =
     PLAIN_REPLY_BYTES_MAX + if ENTRIES_BYTES > WHOLE_BYTES_MAX { ENTRIES_BYTES } else { WHOLE_BYTES_MAX } as usize;
 /// From this size up, the rest of a payload is dropped by a separate system call.
 const DISCARD_BYTES_MIN: u32 = LARGE_BYTES / 2;
@@ -82,13 +82,14 @@ enum Target {
 }
 
 impl Incoming {
-    /// For replies to READs of at most `read_bytes_max`.
-    pub(in crate::engines::nfs) fn new(read_bytes_max: u32) -> Self {
+    /// For replies to READs of at most `read_bytes_max`, and others of at most `reply_bytes_max`.
+    pub(in crate::engines::nfs) fn new(read_bytes_max: u32, reply_bytes_max: usize) -> Self {
         Self {
-            staging: vec![0; STAGING_BYTES].into_boxed_slice(),
+            // Memory that no reply has reached takes none of the machine's.
+            staging: vec![0; STAGING_BYTES.max(RECORD_MARK_BYTES + reply_bytes_max)].into_boxed_slice(),
             start: 0,
             end: 0,
-            records: Reassembler::new(NAMED_REPLY_BYTES_MAX.max(PLAIN_REPLY_BYTES_MAX + read_bytes_max as usize)),
+            records: Reassembler::new(reply_bytes_max.max(PLAIN_REPLY_BYTES_MAX + read_bytes_max as usize)),
             payload: None,
             heard: false,
             heard_part: false,
@@ -298,8 +299,7 @@ fn answer<P: Protocol>(
         return Err(Unparsed::Malformed(Malformed::UnknownXid));
     };
     let passed = match head.verdict {
-        Verdict::Success if kind == CallKind::Session => Passed::At(head.result_at),
-        Verdict::Success => {
+        Verdict::Success if kind != CallKind::Conversation => {
             let sequence = flight.calls[call].sequence;
             flight.protocol.pass(reply, head.result_at, sequence, kind == CallKind::Named)?
         }
@@ -314,8 +314,11 @@ fn answer<P: Protocol>(
             return Ok(Answer::Payload { call, result });
         }
     }
-    let is_long = matches!(kind, CallKind::Named | CallKind::Session);
-    let length_max = if is_long { NAMED_REPLY_BYTES_MAX } else { PLAIN_REPLY_BYTES_MAX };
+    let length_max = match kind {
+        CallKind::Conversation => length,
+        CallKind::Named => NAMED_REPLY_BYTES_MAX,
+        _ => PLAIN_REPLY_BYTES_MAX,
+    };
     if length > length_max {
         return Err(Unparsed::Malformed(Malformed::TooLong));
     }
@@ -327,7 +330,7 @@ fn answer<P: Protocol>(
         (Verdict::Success, Passed::Alone) if kind == CallKind::Renewal => flight.renewed(call, done),
         (Verdict::Success, Passed::Alone) => return Err(Unparsed::Malformed(Malformed::OperationMissing)),
         (Verdict::Success, Passed::Refused(status)) => flight.not_executed(call, status, done),
-        (verdict, _) if kind == CallKind::Session => flight.session_done(call, Err(verdict)),
+        (_, Passed::At(at)) if kind == CallKind::Conversation => flight.question_done(call, reply.results(at)),
         (verdict, _) => flight.rejected(call, verdict, done),
     }
     Ok(Answer::Done)
@@ -354,7 +357,7 @@ fn executed<P: Protocol>(
         CallKind::Commit => flight.commit_done(call, P::commit(reply, at)?, done),
         CallKind::Named => flight.named_done(call, reply.results(at), done)?,
         CallKind::Renewal => flight.renewed(call, done),
-        CallKind::Session => flight.session_done(call, Ok(reply.results(at))),
+        CallKind::Conversation => flight.question_done(call, reply.results(at)),
     }
     Ok(())
 }

@@ -5,7 +5,7 @@
 //! or on which no reply comes, is re-established and its calls are sent again, as in a hard mount (`connection`).
 
 mod commits;
-mod connection;
+pub(super) mod connection;
 pub(super) mod flight;
 pub(super) mod incoming;
 pub(super) mod outgoing;
@@ -29,14 +29,14 @@ use crate::stall::Waiting;
 
 use self::connection::Connection;
 use self::flight::{CALLS_MAX, Flight};
-use self::incoming::Lost;
+use self::incoming::{Incoming, Lost, NAMED_REPLY_BYTES_MAX};
 use super::calls::{CallLimits, Mountable};
 use super::conversation::{Conversation, JUKEBOX_DELAY_NS, Question, Turn};
 use super::export::Export;
 use super::protocol::{Protocol, SlotCounts};
 use super::status::refused;
 use super::transport::patience::{LEAVE_NS, silence_ns_max};
-use super::transport::rpc::Rpc;
+use super::transport::rpc::{Asked, Rpc};
 use super::transport::socket::{RECEIVE_WAIT_NS, Route};
 use super::version::Version;
 
@@ -129,7 +129,8 @@ impl<P: Mountable> NfsEngine<P> {
         let read_bytes_max = limits.read.min(u32::try_from(slots.stride()).unwrap_or(u32::MAX));
         let mut connections = Vec::new();
         for (number, socket) in sockets.into_iter().enumerate() {
-            let connection = Connection::new(number, socket, &epoll, read_bytes_max, clock.now());
+            let incoming = Incoming::new(read_bytes_max, NAMED_REPLY_BYTES_MAX);
+            let connection = Connection::new(number, socket, &epoll, incoming, clock.now());
             connections.push(connection.map_err(|source| EngineError::System { action: "watch a socket", source })?);
         }
         let flight = Flight::new(protocol, slots, depth, connections.len(), limits, mount);
@@ -361,16 +362,13 @@ impl<P: Protocol> NfsEngine<P> {
             self.flight.recovery.state_lost = None;
             return Ok(());
         };
-        if let Some(reply) = self.flight.session_reply.take() {
-            recovering.answer(
-                reply.map_err(|verdict| {
-                    ConnectionError::SessionRejected { server: self.server.clone(), verdict }.into()
-                }),
-            );
+        if let Some(reply) = self.flight.question_reply.take() {
+            let asked = Asked { server: &self.server, program: P::NAME, is_encrypted: self.route.tls.is_some() };
+            recovering.answer(asked.results(self.flight.question(), reply));
         }
         match recovering.proceed(now, false) {
             Turn::Asks(Question { record, connection }) => {
-                let call = self.flight.open_session(record);
+                let call = self.flight.open_question(record);
                 self.flight.calls.assign(call, connection);
                 self.connections[connection].queue(call, &self.flight);
             }
@@ -442,7 +440,8 @@ impl<P: Protocol> Drop for NfsEngine<P> {
             && let Some(leaving) = self.flight.protocol.leave(&self.server)
         {
             let (server, never) = (self.server.clone(), AtomicBool::new(false));
-            let _ = Rpc::new(socket, self.route.clone(), server, LEAVE_NS, &never).wait_for(leaving);
+            let _ = Rpc::new(socket, self.route.clone(), server, LEAVE_NS, &never)
+                .map(|mut connected| connected.wait_for(leaving));
         }
     }
 }

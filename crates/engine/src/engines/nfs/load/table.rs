@@ -72,7 +72,7 @@ pub(in crate::engines::nfs) struct CallTable<P: Protocol> {
     loads: Vec<ConnectionLoad>,
     /// Calls on names. Empty until there is one.
     named: Vec<NamedCall<P::Handle>>,
-    /// A call on a name was sent more than once.
+    /// A call was sent more than once; of calls on names, and of conversations.
     repeated: Vec<bool>,
 }
 
@@ -127,12 +127,18 @@ impl<P: Protocol> CallTable<P> {
         slot: u32,
         fill: impl FnOnce(&mut NamedCall<P::Handle>),
     ) -> u32 {
-        let index = self.open(Part::without_data(CallKind::Named, slot, 0));
+        let index = self.open_counted(Part::without_data(CallKind::Named, slot, 0));
         if self.named.is_empty() {
             self.named.resize_with(self.calls.len(), NamedCall::default);
-            self.repeated.resize(self.calls.len(), false);
         }
         fill(&mut self.named[index as usize]);
+        index
+    }
+
+    /// Opens a call of which [`Self::was_repeated`] tells whether it was sent more than once.
+    pub(super) fn open_counted(&mut self, part: Part) -> u32 {
+        let index = self.open(part);
+        self.repeated.resize(self.calls.len(), false);
         self.repeated[index as usize] = false;
         index
     }

@@ -76,9 +76,9 @@ impl<'a> Calls<'a, Nfs3> for Nfs3Calls<'a> {
         Ok(Ok(()))
     }
 
-    fn start(self, mount: &NfsMount, files: &[(String, nfs_fh3)]) -> Result<(Nfs3, Vec<Socket>), EngineError> {
-        let Rpc { socket, route, server, credential, .. } = self.rpc;
-        let mut sockets = vec![socket];
+    fn start(mut self, mount: &NfsMount, files: &[(String, nfs_fh3)]) -> Result<(Nfs3, Vec<Socket>), EngineError> {
+        let mut sockets = vec![self.rpc.take_socket()?];
+        let Rpc { route, server, credential, .. } = self.rpc;
         for _ in 1..mount.nconnect {
             sockets.push(mounter::connect(&route, &server, mount.timeout_ns, self.stop)?);
         }

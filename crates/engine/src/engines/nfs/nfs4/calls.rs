@@ -102,8 +102,9 @@ impl<'a> Calls<'a, Nfs4> for Nfs4Calls<'a> {
         }
         let stop = self.stop;
         let further = self.connected().connect_further(mount, stop)?;
-        let Connected { rpc, client } = self.connected.take().expect("a load has not begun");
-        let sockets = std::iter::once(rpc.socket).chain(further).collect();
+        let first = self.connected().rpc.take_socket()?;
+        let Connected { client, .. } = self.connected.take().expect("a load has not begun");
+        let sockets = std::iter::once(first).chain(further).collect();
         Ok((Nfs4::new(client, opens, self.lease_ns, mount), sockets))
     }
 }
@@ -141,10 +142,11 @@ impl Connected<'_> {
         let mut sockets = Vec::new();
         for _ in 1..mount.nconnect {
             let socket = mounter::connect(route, server, client.timeout_ns, stop)?;
-            let mut rpc = Rpc::new(socket, route.clone(), server.clone(), client.timeout_ns, stop);
+            let mut rpc = Rpc::new(socket, route.clone(), server.clone(), client.timeout_ns, stop)
+                .map_err(|source| EngineError::System { action: "watch a socket", source })?;
             rpc.program = NAME;
             rpc.wait_for(Conversation::new(client.line.clone(), client.bind(0)))?;
-            sockets.push(rpc.socket);
+            sockets.push(rpc.take_socket()?);
         }
         Ok(sockets)
     }

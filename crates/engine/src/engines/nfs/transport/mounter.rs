@@ -115,7 +115,7 @@ impl<'a> Mounter<'_, 'a> {
             let route = Route { peer, source: *source, tls: tls.cloned() };
             let patience = Patience::new(peer, *timeout_ns, self.stop);
             result = connect_one(&route, &patience)
-                .map(|socket| Rpc::new(socket, route, self.server(port), *timeout_ns, self.stop));
+                .and_then(|socket| Rpc::new(socket, route, self.server(port), *timeout_ns, self.stop));
             if result.is_ok() {
                 break;
             }

@@ -110,14 +110,14 @@ impl<'a> Patience<'a> {
             return Err(io::ErrorKind::TimedOut.into());
         }
         if self.started.elapsed() >= Duration::from_nanos(SILENCE_NS) && has_answered(self.server) {
-            self.note("it does not answer".to_owned());
+            self.begin_stall("it does not answer".to_owned());
         }
         Ok(())
     }
 
     /// As [`Self::check`]; fails once if a server that has answered before is silent: it may have forgotten the connection
     /// without a word, and answer on another.
-    pub(in crate::engines::nfs) fn check_silence(&self) -> io::Result<()> {
+    fn check_silence(&self) -> io::Result<()> {
         self.check()?;
         if self.silence_end.get().is_some_and(|end| Instant::now() >= end) && has_answered(self.server) {
             self.silence_end.set(None);
@@ -127,11 +127,8 @@ impl<'a> Patience<'a> {
     }
 
     /// Waits before the next attempt after an error; each pause is twice as long, up to a second.
-    pub(in crate::engines::nfs) fn pause(&self, error: &io::Error) -> io::Result<()> {
-        self.note(match error.kind() {
-            io::ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
-            _ => error.to_string(),
-        });
+    fn pause(&self, error: &io::Error) -> io::Result<()> {
+        self.note(error);
         let end = Instant::now() + Duration::from_nanos(self.pause_ns.get());
         self.pause_ns.set((self.pause_ns.get() * 2).min(PAUSE_NS_MAX));
         loop {
@@ -144,7 +141,15 @@ impl<'a> Patience<'a> {
         }
     }
 
-    fn note(&self, reason: String) {
+    /// Tells that the server is waited for after an error.
+    pub(in crate::engines::nfs) fn note(&self, error: &io::Error) {
+        self.begin_stall(match error.kind() {
+            io::ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
+            _ => error.to_string(),
+        });
+    }
+
+    fn begin_stall(&self, reason: String) {
         let mut stall = self.stall.borrow_mut();
         if stall.is_none() {
             *stall = Waiting::begin(&self.server.to_string(), reason, self.started.elapsed().as_nanos() as Nanos);

@@ -1,19 +1,24 @@
 //! Waits for the calls of a conversation, one at a time on one connection: for set-up and layout.
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use iocurve_meter::Nanos;
+use iocurve_epoll::Epoll;
+use iocurve_meter::{Clock, Nanos};
+use iocurve_wire::client_fast::Malformed;
 use iocurve_wire::mount3::MOUNT_PROGRAM;
 use iocurve_wire::nfs3::NFS_PROGRAM;
-use iocurve_wire::record::{Progress, RECORD_MARK_BYTES, Reassembler, RecordTooLong};
+use iocurve_wire::record::RECORD_MARK_BYTES;
 use iocurve_wire::rpc::{Accepted, CallHeader, Rejected, ReplyBody, ReplyHeader, auth_stat, opaque_auth};
 use iocurve_wire::xdr::{Decode, Encode, Reader, to_bytes};
 
-use super::super::conversation::{Conversation, Line, Question, Results, Turn, encode, set_xid};
-use super::super::stream::{Stream, not_now};
-use super::patience::{Patience, STOP_CHECK_NS, connect_one, is_lost};
+use super::super::conversation::{Conversation, Line, Question, Results, Turn, encode};
+use super::super::load::connection::Connection;
+use super::super::load::flight::Flight;
+use super::super::load::incoming::{Incoming, Lost};
+use super::super::nfs3::Nfs3;
+use super::patience::{Patience, STOP_CHECK_NS, is_lost, silence_ns_max};
 use super::socket::{Route, Socket};
 use crate::error::{ConnectionError, EngineError, InvalidReply};
 use crate::stall::{answered, has_answered};
@@ -21,9 +26,12 @@ use crate::stall::{answered, has_answered};
 /// Longest reply accepted; a list of exports is the longest kind.
 const REPLY_BYTES_MAX: usize = 1 << 20;
 
-/// One call at a time on one connection.
+/// One call at a time on one connection, which is that of a load: connected again, and its call sent again, in the same way.
 pub(in crate::engines::nfs) struct Rpc<'a> {
-    pub(in crate::engines::nfs) socket: Socket,
+    connection: Connection,
+    flight: Flight<Nfs3>,
+    epoll: Epoll,
+    clock: Clock,
     pub(in crate::engines::nfs) route: Route,
     pub(in crate::engines::nfs) server: String,
     pub(in crate::engines::nfs) timeout_ns: Nanos,
@@ -31,8 +39,6 @@ pub(in crate::engines::nfs) struct Rpc<'a> {
     /// Name of the program, for messages.
     pub(in crate::engines::nfs) program: &'static str,
     pub(in crate::engines::nfs) credential: Vec<u8>,
-    xid: u32,
-    reply: Vec<u8>,
     /// The last call was sent more than once: the server may have executed it before it answered.
     pub(in crate::engines::nfs) was_repeated: bool,
     has_answered: bool,
@@ -47,24 +53,29 @@ impl<'a> Rpc<'a> {
         server: String,
         timeout_ns: Nanos,
         stop: &'a AtomicBool,
-    ) -> Self {
-        let credential = to_bytes(&opaque_auth::NONE);
-        // Differs from the xids of an earlier process with this address, which the server may remember.
-        let xid = std::process::id().wrapping_shl(16) ^ Instant::now().elapsed().subsec_nanos();
-        Self {
-            socket,
+    ) -> io::Result<Self> {
+        let (epoll, clock) = (Epoll::new()?, Clock::new());
+        Ok(Self {
+            connection: Connection::new(0, socket, &epoll, Incoming::new(0, REPLY_BYTES_MAX), clock.now())?,
+            flight: Flight::of_conversations(),
+            epoll,
+            clock,
             route,
             server,
             timeout_ns,
             stop,
             program: "NFSv3",
-            credential,
-            xid,
-            reply: Vec::new(),
+            credential: to_bytes(&opaque_auth::NONE),
             was_repeated: false,
             has_answered: false,
             is_broken: false,
-        }
+        })
+    }
+
+    /// Gives the connection to a load.
+    pub(in crate::engines::nfs) fn take_socket(&mut self) -> Result<Socket, EngineError> {
+        self.is_broken = true;
+        self.connection.take_socket().ok_or_else(|| ConnectionError::GivenUp { server: self.server.clone() }.into())
     }
 
     /// Fails once calls should end.
@@ -82,9 +93,9 @@ impl<'a> Rpc<'a> {
         &mut self,
         mut conversation: Conversation<'_, T>,
     ) -> Result<T, EngineError> {
-        let started = Instant::now();
+        let started = self.clock.now();
         loop {
-            let now = started.elapsed().as_nanos() as Nanos;
+            let now = self.clock.now() - started;
             match conversation.proceed(now, self.stop.load(Ordering::Relaxed)) {
                 Turn::Asks(Question { record, .. }) => conversation.answer(Ok(self.answer(record)?)),
                 Turn::Waits(until) => std::thread::sleep(Duration::from_nanos(until.saturating_sub(now))),
@@ -109,121 +120,107 @@ impl<'a> Rpc<'a> {
     }
 
     /// Sends a call and waits for its reply. Once this has failed for want of a reply, every further call does so at once.
-    fn answer(&mut self, mut call: Vec<u8>) -> Result<Results, EngineError> {
+    fn answer(&mut self, call: Vec<u8>) -> Result<Results, EngineError> {
         if std::mem::replace(&mut self.is_broken, true) {
             return Err(ConnectionError::GivenUp { server: self.server.clone() }.into());
         }
-        self.xid = self.xid.wrapping_add(1);
-        set_xid(&mut call, self.xid);
-        self.exchange(&call).map_err(|error| self.broken(error))?;
+        let reply = self.reply(call)?;
         if !self.has_answered {
             self.has_answered = true;
             answered(self.route.peer);
         }
-        let mut reader = Reader::new(&self.reply);
-        let header = ReplyHeader::decode(&mut reader).map_err(|error| self.invalid(error))?;
-        if header.xid != self.xid {
-            return Err(self.invalid(InvalidReply::AnotherCall));
-        }
         self.is_broken = false;
-        match header.body {
-            ReplyBody::MSG_ACCEPTED(accepted) if accepted.stat == Accepted::SUCCESS(()) => {
-                Ok(Results { bytes: reader.rest().to_vec(), was_repeated: self.was_repeated })
-            }
-            ReplyBody::MSG_ACCEPTED(accepted) => Err(self.not_served(&call, accepted.stat)),
-            ReplyBody::MSG_DENIED(denied) => Err(self.denied(denied)),
-        }
+        self.was_repeated = reply.was_repeated;
+        let is_encrypted = self.route.tls.is_some();
+        let asked = Asked { server: &self.server, program: self.program, is_encrypted };
+        asked.results(self.flight.question(), reply)
     }
 
-    /// Sends a record and receives one. A server that has answered before may restart meanwhile, or forget the
+    /// The reply to a call, from its `xid` on. A server that has answered before may restart meanwhile, or forget the
     /// connection: the call is sent again over a new connection, with the same `xid`, as on a hard mount.
-    fn exchange(&mut self, call: &[u8]) -> io::Result<()> {
+    fn reply(&mut self, call: Vec<u8>) -> Result<Results, EngineError> {
         let patience = Patience::new(self.route.peer, self.timeout_ns, self.stop);
-        self.was_repeated = false;
+        let call = self.flight.open_question(call);
+        self.flight.calls.assign(call, 0);
+        self.connection.queue(call, &self.flight);
         loop {
-            match self.exchange_once(call, &patience) {
-                Err(error) if is_lost(&error) && has_answered(self.route.peer) => {
-                    patience.pause(&error)?;
-                    self.socket = connect_one(&self.route, &patience)?;
-                    self.was_repeated = true;
+            match self.exchange() {
+                Ok(()) => {}
+                Err(Lost::Closed(error)) if is_lost(&error) && has_answered(self.route.peer) => {
+                    patience.note(&error);
+                    self.connection.lose(self.clock.now());
                 }
-                result => return result,
+                Err(Lost::Closed(error)) => return Err(self.broken(error)),
+                Err(Lost::Garbage(Malformed::UnknownXid)) => return Err(self.invalid(InvalidReply::AnotherCall)),
+                Err(Lost::Garbage(Malformed::LongRecord)) => return Err(self.broken(too_long())),
+                Err(Lost::Garbage(why)) => return Err(self.invalid(why)),
             }
+            if let Some(reply) = self.flight.question_reply.take() {
+                return Ok(reply);
+            }
+            patience.check().map_err(|error| self.broken(error))?;
         }
     }
 
-    fn exchange_once(&mut self, call: &[u8], patience: &Patience<'_>) -> io::Result<()> {
-        let mut sent = 0;
-        while sent < call.len() {
-            sent += self.retry(true, patience, |socket| socket.send(&[IoSlice::new(&call[sent..])]))?;
+    /// Sends and receives what the connection lets through now, or after a short wait.
+    fn exchange(&mut self) -> Result<(), Lost> {
+        let now = self.clock.now();
+        let Self { connection, flight, epoll, .. } = self;
+        let silent_ns = connection.unanswered_ns(flight, now);
+        if has_answered(self.route.peer) {
+            connection.check_silence(silent_ns, silence_ns_max(self.timeout_ns), now).map_err(Lost::Closed)?;
         }
-        self.receive_record(patience)
-    }
-
-    /// Receives no byte beyond the record.
-    fn receive_record(&mut self, patience: &Patience<'_>) -> io::Result<()> {
-        let mut records = Reassembler::new(REPLY_BYTES_MAX);
-        let mut received = Vec::new();
-        loop {
-            let mut input = &received[..];
-            let missing = match records.advance(&mut input).map_err(too_long)? {
-                Progress::Record(record) => {
-                    self.reply.clear();
-                    self.reply.extend_from_slice(record);
-                    return Ok(());
-                }
-                Progress::NeedBytes { missing } => missing,
-                Progress::Partial { arrived, length } => length - arrived.len(),
-                Progress::Body(_) => unreachable!("no record is taken over"),
-            };
-            let taken = received.len() - input.len();
-            received.drain(..taken);
-            let start = received.len();
-            received.resize(start + missing, 0);
-            self.receive(&mut received[start..], patience)?;
+        let again = connection.revive(&self.route, epoll, now).map_err(Lost::Closed)?;
+        connection.flush(flight, Some(epoll))?;
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }];
+        let wait_ns = again.saturating_sub(now).min(STOP_CHECK_NS);
+        if epoll.wait(&mut events, Some(wait_ns)).map_err(Lost::Closed)? == 0 {
+            return Ok(());
         }
-    }
-
-    fn receive(&self, into: &mut [u8], patience: &Patience<'_>) -> io::Result<()> {
-        let mut received = 0;
-        while received < into.len() {
-            match self
-                .retry(false, patience, |socket| socket.receive(&mut [IoSliceMut::new(&mut into[received..])], false))?
-            {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                bytes => received += bytes,
-            }
+        if connection.attempt_ended(flight, epoll, &self.clock).map_err(Lost::Closed)? {
+            flight.note_repeated(0);
+            return Ok(());
         }
-        Ok(())
-    }
-
-    /// Repeats an attempt until it does not block.
-    fn retry(
-        &self,
-        write: bool,
-        patience: &Patience<'_>,
-        mut attempt: impl FnMut(&Socket) -> io::Result<usize>,
-    ) -> io::Result<usize> {
-        loop {
-            match attempt(&self.socket) {
-                Err(error) if not_now(&error) => {}
-                result => return result,
-            }
-            if !self.socket.wait(write, STOP_CHECK_NS)? {
-                patience.check_silence()?;
-            }
-        }
+        connection.receive(false, flight, &mut Vec::new())
     }
 
     fn broken(&self, source: io::Error) -> EngineError {
         let Self { program, ref server, timeout_ns, .. } = *self;
         ConnectionError::Broken { program, server: server.clone(), timeout_ns, source }.into()
     }
+}
+
+/// The server of a call, for messages.
+pub(in crate::engines::nfs) struct Asked<'s> {
+    pub server: &'s str,
+    pub program: &'static str,
+    pub is_encrypted: bool,
+}
+
+impl Asked<'_> {
+    /// The results in a reply to a call, or the reason that the server's RPC layer gives for having none.
+    pub(in crate::engines::nfs) fn results(&self, call: &[u8], mut reply: Results) -> Result<Results, EngineError> {
+        let mut reader = Reader::new(&reply.bytes);
+        let header = ReplyHeader::decode(&mut reader).map_err(|error| self.invalid(error))?;
+        match header.body {
+            ReplyBody::MSG_ACCEPTED(accepted) if accepted.stat == Accepted::SUCCESS(()) => {
+                let results_at = reply.bytes.len() - reader.rest().len();
+                reply.bytes.drain(..results_at);
+                Ok(reply)
+            }
+            ReplyBody::MSG_ACCEPTED(accepted) => Err(self.not_served(call, accepted.stat)),
+            ReplyBody::MSG_DENIED(denied) => Err(self.denied(denied)),
+        }
+    }
+
+    fn invalid(&self, why: impl Into<InvalidReply>) -> EngineError {
+        ConnectionError::invalid(self.server, self.program, why).into()
+    }
 
     fn denied(&self, denied: Rejected) -> EngineError {
-        let server = self.server.clone();
+        let server = self.server.to_owned();
         match denied {
-            Rejected::AUTH_ERROR(auth_stat::AUTH_TOOWEAK) if self.route.tls.is_none() => {
+            Rejected::AUTH_ERROR(auth_stat::AUTH_TOOWEAK) if !self.is_encrypted => {
                 ConnectionError::NotEncrypted { server }.into()
             }
             Rejected::AUTH_ERROR(_) => ConnectionError::CredentialRefused { server }.into(),
@@ -233,7 +230,7 @@ impl<'a> Rpc<'a> {
 
     fn not_served(&self, call: &[u8], stat: Accepted) -> EngineError {
         let header = CallHeader::decode(&mut Reader::new(&call[RECORD_MARK_BYTES..])).expect("a call made here");
-        let (server, version) = (self.server.clone(), header.vers);
+        let (server, version) = (self.server.to_owned(), header.vers);
         let program = match header.prog {
             NFS_PROGRAM => "NFS",
             MOUNT_PROGRAM => "MOUNT",
@@ -248,6 +245,6 @@ impl<'a> Rpc<'a> {
     }
 }
 
-fn too_long(_: RecordTooLong) -> io::Error {
+fn too_long() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "its reply is longer than any valid one")
 }
