@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 from cyclopts import App, ArgumentCollection
+from hypothesis import HealthCheck, settings
 from xdist.remote import Producer  # type: ignore[import-untyped]
 from xdist.scheduler.loadscope import LoadScopeScheduling  # type: ignore[import-untyped]
 
@@ -28,6 +29,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 # Thousands of collected tests stay, and the collector would look through them again and again.
 gc.set_threshold(20_000, 50, 50)
+# Another program may hold the processors while hypothesis draws its examples.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 
 GROUPS = {

@@ -10,7 +10,7 @@ from data.synthetic import latency as synthetic_latency
 from data.synthetic import worker_outcome
 from iocurve._native import Histogram
 from iocurve.dialects.diskspd.job import ThreadRow
-from iocurve.dialects.diskspd.output.span_stats import TargetStats
+from iocurve.dialects.diskspd.output.text import TargetStats
 from iocurve.dialects.diskspd.read.values import OffsetZone
 from iocurve.engine.outcome import IntervalKind, IntervalOutcome, KindOutcome, LatencyOutcome
 from iocurve.foundation.units import MIB, SECOND_NS

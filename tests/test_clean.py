@@ -18,8 +18,17 @@ from iocurve.engine.plan import NfsEngine
 from iocurve.foundation.errors import TargetError
 from iocurve.measure.machines import THIS_MACHINE
 from iocurve.measure.run_files import RunFiles, tell_leftovers_of_plans
-from iocurve.targets.manifest import SUFFIX, Manifest, ManifestFile, described, leftover, manifests
-from iocurve.targets.places import LocalPlace, NfsPlace, Place
+from iocurve.targets.places import (
+    SUFFIX,
+    LocalPlace,
+    Manifest,
+    ManifestFile,
+    NfsPlace,
+    Place,
+    described,
+    leftover,
+    manifests,
+)
 from iocurve.targets.target import NfsTarget
 from load_clients import LocalLink, group_of
 from plans import file_plan, local_engine, nfs_engine, plan_of, worker

@@ -13,8 +13,7 @@ from diskspd_stats import BUSY, ONE_PROCESSOR, START, mixed, row, stats
 from goldens import cases, expected, matches, present
 from iocurve.dialects.diskspd import command as diskspd
 from iocurve.dialects.diskspd.output.profile_text import profile_text
-from iocurve.dialects.diskspd.output.span_stats import READS, SpanStats, TargetStats, iops_deviation
-from iocurve.dialects.diskspd.output.text import results_text
+from iocurve.dialects.diskspd.output.text import READS, SpanStats, TargetStats, iops_deviation, results_text
 from iocurve.dialects.diskspd.output.xml import results_xml
 from iocurve.dialects.diskspd.read.profile import Profile, TargetParameters, TimeSpan
 from iocurve.dialects.diskspd.read.values import OffsetZone

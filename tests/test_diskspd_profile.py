@@ -15,16 +15,15 @@ from diskspd_stats import BUSY, ONE_PROCESSOR, START, did, row, stats
 from fio_machine import HeldMachine
 from goldens import Golden, cases, data, document, matches, picked, present
 from iocurve.dialects.diskspd.command import DIALECT, ReadProfile, read_command
-from iocurve.dialects.diskspd.output.span_stats import SpanStats, TargetStats
-from iocurve.dialects.diskspd.output.text import results_text
+from iocurve.dialects.diskspd.output.text import SpanStats, TargetStats, results_text
 from iocurve.dialects.diskspd.output.xml import results_xml
 from iocurve.dialects.diskspd.read import values
-from iocurve.dialects.diskspd.read.distribution import aligned_bytes, shares, zones_of
 from iocurve.dialects.diskspd.read.options import OPTIONS
 from iocurve.dialects.diskspd.read.parse import parse
 from iocurve.dialects.diskspd.read.profile import Profile, TargetParameters, TimeSpan
 from iocurve.dialects.diskspd.read.profile_xml import profile_xml, read_profile
 from iocurve.dialects.diskspd.read.values import OffsetZone
+from iocurve.dialects.diskspd.targets import aligned_bytes, shares, zones_of
 from iocurve.foundation.errors import COMMAND_LINE, Diagnostic, DialectError, PlanError
 from iocurve.foundation.units import MIB
 from iocurve.job.resolve.machine import PathKind

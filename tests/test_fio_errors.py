@@ -9,7 +9,7 @@ import pytest
 from fio_machine import HeldMachine
 from goldens import Golden, cases, document, matches, picked
 from iocurve.dialects.fio.command import DIALECT, parsed, read_command
-from iocurve.dialects.fio.invocation import FioCommand
+from iocurve.dialects.fio.job import FioCommand
 from iocurve.dialects.fio.read.options import OPTIONS
 from iocurve.foundation.errors import DialectError, PlanError, TargetError
 from iocurve.measure import jobs

@@ -16,7 +16,7 @@ import pytest
 from fio_machine import HeldMachine
 from goldens import compare, plan_document
 from iocurve.dialects.fio.command import read_command
-from iocurve.dialects.fio.invocation import FioCommand
+from iocurve.dialects.fio.job import FioCommand
 from iocurve.job.explain import explain
 
 GOLDEN = Path(__file__).parent / "golden" / "fio"

@@ -20,7 +20,7 @@ from fio_machine import HeldMachine
 from goldens import Golden, cases, picked, rows
 from iocurve.dialects.fio.command import DIALECT, read_command
 from iocurve.dialects.fio.information import information
-from iocurve.dialects.fio.invocation import FioCommand
+from iocurve.dialects.fio.job import FioCommand
 from iocurve.dialects.fio.read import values
 from iocurve.dialects.fio.read.draft import Draft
 from iocurve.dialects.fio.read.options import OPTIONS

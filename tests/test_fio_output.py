@@ -16,7 +16,7 @@ from data import synthetic
 from fio_machine import HeldMachine
 from goldens import cases, expected, matches
 from iocurve.dialects.fio.command import read_command
-from iocurve.dialects.fio.invocation import FioCommand
+from iocurve.dialects.fio.job import FioCommand
 from iocurve.dialects.fio.output.disk_util import DiskWatch
 from iocurve.dialects.fio.output.formats import render, render_json
 from iocurve.dialects.fio.output.normal import scaled

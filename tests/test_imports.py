@@ -14,8 +14,7 @@ from diskspd_stats import BUSY, ONE_PROCESSOR, START, did, row, stats
 from goldens import data, matches
 from iocurve.analysis import read
 from iocurve.cli.commands import run
-from iocurve.dialects.diskspd.output.span_stats import SpanStats
-from iocurve.dialects.diskspd.output.text import results_text
+from iocurve.dialects.diskspd.output.text import SpanStats, results_text
 from iocurve.dialects.diskspd.output.xml import results_xml
 from iocurve.dialects.diskspd.read.profile import Profile, TargetParameters, TimeSpan
 from iocurve.foundation.errors import ResultError

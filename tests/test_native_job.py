@@ -18,7 +18,7 @@ from goldens import cases, data, matches, rows
 from iocurve.dialects.diskspd import command as diskspd
 from iocurve.dialects.fio import command as fio
 from iocurve.dialects.native import command
-from iocurve.dialects.native.keys import DEFAULTS, FIELDS, KINDS, own_key
+from iocurve.dialects.native.kinds import DEFAULTS, FIELDS, KINDS, own_key
 from iocurve.dialects.native.output import schema, table_of, write
 from iocurve.dialects.native.reader import read
 from iocurve.dialects.vdbench import command as vdbench

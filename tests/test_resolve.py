@@ -12,7 +12,7 @@ from goldens import Golden, cases, matches
 from iocurve.dialects.diskspd import job as diskspd
 from iocurve.dialects.fio import job as fio
 from iocurve.dialects.fio.read.draft import DEFAULTS
-from iocurve.dialects.native import keys as native
+from iocurve.dialects.native import kinds as native
 from iocurve.dialects.vdbench import job as vdbench
 from iocurve.engine import plan
 from iocurve.foundation.errors import PlanError

@@ -13,7 +13,7 @@ import pytest
 from bench.servers import volume as serve
 from goldens import cases, present
 from iocurve.dialects.fio.command import parsed, read_command
-from iocurve.dialects.fio.invocation import FioCommand
+from iocurve.dialects.fio.job import FioCommand
 from iocurve.dialects.native.command import prepare as prepare_native
 from iocurve.engine.outcome import DifferenceOutcome
 from iocurve.engine.plan import Plan

@@ -19,7 +19,7 @@ from statistics import fmean, median
 import msgspec
 
 from iocurve.dialects.base import printable
-from iocurve.dialects.native.keys import KINDS, own_key
+from iocurve.dialects.native.kinds import KINDS, own_key
 from iocurve.dialects.native.reader import read
 from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import Diagnostic, DialectError, PlanError, ResultError, TargetError

@@ -12,8 +12,7 @@ from iocurve.foundation.units import counted, format_bytes
 from iocurve.measure.run_files import remove_tree
 from iocurve.targets import opened_target
 from iocurve.targets import target as targets
-from iocurve.targets.manifest import Leftover, Manifest, described, leftover, manifests
-from iocurve.targets.places import Place
+from iocurve.targets.places import Leftover, Manifest, Place, described, leftover, manifests
 from iocurve.targets.target import NewDiskTarget, VolumeTarget
 
 

@@ -19,9 +19,18 @@ from iocurve.job.resolve.tree import removal
 from iocurve.measure import local
 from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.report.progress import NoView, View
-from iocurve.targets.manifest import FILES_BYTES_MAX, Manifest, ManifestFile, leftover, leftovers_line
 from iocurve.targets.nfs_url import nfs_address
-from iocurve.targets.places import LocalPlace, NfsPlace, Place, export_place
+from iocurve.targets.places import (
+    FILES_BYTES_MAX,
+    LocalPlace,
+    Manifest,
+    ManifestFile,
+    NfsPlace,
+    Place,
+    export_place,
+    leftover,
+    leftovers_line,
+)
 
 if TYPE_CHECKING:
     from iocurve.targets.opened_target import OpenedTarget

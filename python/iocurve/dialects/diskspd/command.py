@@ -14,8 +14,7 @@ import msgspec
 from iocurve.dialects.base import ClusterRequest, Dialect, Needs, ParsedCommand, Step, Workplace
 from iocurve.dialects.diskspd.job import WORDS, PreparedSpan, Threads, build
 from iocurve.dialects.diskspd.output.profile_text import profile_text
-from iocurve.dialects.diskspd.output.span_stats import span_stats
-from iocurve.dialects.diskspd.output.text import results_text
+from iocurve.dialects.diskspd.output.text import results_text, span_stats
 from iocurve.dialects.diskspd.output.xml import results_xml
 from iocurve.dialects.diskspd.read.parse import parse
 from iocurve.dialects.diskspd.read.profile import Profile

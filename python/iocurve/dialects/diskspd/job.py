@@ -11,11 +11,10 @@ from pathlib import Path
 
 import msgspec
 
-from iocurve.dialects.diskspd.read.distribution import shares, zones_of
 from iocurve.dialects.diskspd.read.profile import TargetParameters, TimeSpan, flags
 from iocurve.dialects.diskspd.read.rules import Findings
 from iocurve.dialects.diskspd.read.values import OffsetZone
-from iocurve.dialects.diskspd.targets import ResolvedTarget, resolve_target
+from iocurve.dialects.diskspd.targets import ResolvedTarget, resolve_target, shares, zones_of
 from iocurve.engine.plan import FixedBlocks, Plan
 from iocurve.foundation.errors import Where
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS

@@ -13,8 +13,7 @@ import msgspec
 
 from iocurve.dialects.base import ClusterRequest, Dialect, Needs, ParsedCommand, Replicas, Step, Workplace
 from iocurve.dialects.fio import information, verify_state
-from iocurve.dialects.fio.invocation import FioCommand, Format, Output
-from iocurve.dialects.fio.job import build
+from iocurve.dialects.fio.job import FioCommand, Format, Output, build
 from iocurve.dialects.fio.output import formats, logs
 from iocurve.dialects.fio.output.disk_util import disk_paths
 from iocurve.dialects.fio.read.combine import MAX_LOG_RECORDS

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Unpack
 
 from iocurve.dialects.base import Dialect, Needs, ParsedCommand, Step, Workplace
-from iocurve.dialects.native.keys import WORDS
+from iocurve.dialects.native.kinds import WORDS
 from iocurve.dialects.native.reader import read
 from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import Diagnostic, PlanError

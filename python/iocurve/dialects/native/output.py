@@ -9,8 +9,7 @@ from typing import Any
 import tomli_w
 
 from iocurve.dialects.base import printable
-from iocurve.dialects.native.keys import DEFAULTS, FIELDS, KINDS, own_key
-from iocurve.dialects.native.kinds import TEXT, TIME, Schema
+from iocurve.dialects.native.kinds import DEFAULTS, FIELDS, KINDS, TEXT, TIME, Schema, own_key
 from iocurve.foundation.structs import field_texts
 from iocurve.foundation.units import SECOND_NS
 from iocurve.job.model import PARTS, Job, Said, Section

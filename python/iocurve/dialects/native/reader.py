@@ -11,8 +11,7 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from iocurve.dialects.native.keys import DEFAULTS, EARLIER_KEYS, FIELD_OF, KINDS, WORDS
-from iocurve.dialects.native.kinds import TIME, Kind
+from iocurve.dialects.native.kinds import DEFAULTS, EARLIER_KEYS, FIELD_OF, KINDS, TIME, WORDS, Kind
 from iocurve.foundation.errors import Diagnostic, DialectError, Where, nearest
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
 from iocurve.job.model import Job, Said

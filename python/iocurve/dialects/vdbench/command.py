@@ -16,7 +16,7 @@ from iocurve.dialects.vdbench import explanation, file_systems, steps
 from iocurve.dialects.vdbench.parameter_file import ParameterFile, check, distinct
 from iocurve.dialects.vdbench.planned import DATA_ERRORS_MAX
 from iocurve.dialects.vdbench.read import lines, options
-from iocurve.dialects.vdbench.read.definitions import Definitions, define
+from iocurve.dialects.vdbench.read.keywords import Definitions, define
 from iocurve.dialects.vdbench.read.options import Options, ValidationRequest, read_words
 from iocurve.dialects.vdbench.runner import Writer, simulate
 from iocurve.dialects.vdbench.runs import Run, expand, timing_notes

@@ -14,8 +14,8 @@ from iocurve.dialects.vdbench.file_systems import FORMAT, FORMAT_TRANSFER, FileS
 from iocurve.dialects.vdbench.job import WORDS
 from iocurve.dialects.vdbench.output.table import MAXIMUM
 from iocurve.dialects.vdbench.planned import Planned, Share, requested_rate, saved_percent, starting, tolerated
-from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.read.file_values import Shares
+from iocurve.dialects.vdbench.read.keywords import Definition, Definitions
 from iocurve.dialects.vdbench.read.values import Opening, opening
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.validation import Validation

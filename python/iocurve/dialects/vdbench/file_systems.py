@@ -9,8 +9,8 @@ import msgspec
 from msgspec.structs import replace
 
 from iocurve.dialects.vdbench.read import values
-from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
 from iocurve.dialects.vdbench.read.file_values import OPERATIONS, FileIo, FileSelect, Shares
+from iocurve.dialects.vdbench.read.keywords import Definition, Definitions
 from iocurve.dialects.vdbench.runs import Loops, Run
 from iocurve.foundation.errors import Diagnostic
 from iocurve.foundation.units import KIB

@@ -15,9 +15,17 @@ from urllib.parse import urlsplit
 import msgspec
 
 from iocurve.dialects.vdbench.output.table import Cell
-from iocurve.dialects.vdbench.placements import Placement, Placer, StorageWorkload, skewed_shares, workload_shares
-from iocurve.dialects.vdbench.planned import requested_rate, saved_percent, tolerated
-from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
+from iocurve.dialects.vdbench.planned import (
+    Placement,
+    Placer,
+    StorageWorkload,
+    requested_rate,
+    saved_percent,
+    skewed_shares,
+    tolerated,
+    workload_shares,
+)
+from iocurve.dialects.vdbench.read.keywords import Definition, Definitions
 from iocurve.dialects.vdbench.read.values import Opening, Rate, opening
 from iocurve.dialects.vdbench.region import is_device, offset_fields
 from iocurve.dialects.vdbench.runs import Run

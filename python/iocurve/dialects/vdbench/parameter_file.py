@@ -17,7 +17,7 @@ from iocurve.dialects.vdbench.job import Builder, Built, constants
 from iocurve.dialects.vdbench.output.table import STORAGE, TRANSFERS, OutputTable, file_systems
 from iocurve.dialects.vdbench.planned import Planned, Share, starting
 from iocurve.dialects.vdbench.read import options
-from iocurve.dialects.vdbench.read.definitions import Definitions
+from iocurve.dialects.vdbench.read.keywords import Definitions
 from iocurve.dialects.vdbench.read.lines import ParsedText
 from iocurve.dialects.vdbench.read.options import Loop, Options
 from iocurve.dialects.vdbench.runs import Run

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import pairwise
 from random import Random
 
-from iocurve.dialects.vdbench.placements import Placement
+from iocurve.dialects.vdbench.planned import Placement
 from iocurve.dialects.vdbench.read.values import band_bytes
 from iocurve.engine.plan import Uniform
 from iocurve.foundation.errors import Diagnostic, Where

@@ -15,9 +15,8 @@ from typing import TextIO
 
 import msgspec
 
-from iocurve.dialects.vdbench.output.directory import OutputDirectory, choose
-from iocurve.dialects.vdbench.output.reports import TEXTS, Kind, Reports
-from iocurve.dialects.vdbench.output.table import OutputTable, Row, average, clock, ms, row, rows
+from iocurve.dialects.vdbench.output.directory import TEXTS, OutputDirectory, Reports, choose
+from iocurve.dialects.vdbench.output.table import Kind, OutputTable, Row, average, clock, ms, row, rows
 from iocurve.dialects.vdbench.parameter_file import ParameterFile
 from iocurve.dialects.vdbench.planned import Planned, Share, starting
 from iocurve.dialects.vdbench.read.options import Loop

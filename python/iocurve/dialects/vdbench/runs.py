@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from iocurve.dialects.vdbench.read import values
-from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
+from iocurve.dialects.vdbench.read.keywords import Definition, Definitions
 from iocurve.dialects.vdbench.read.options import FormatOverride, Options
 from iocurve.dialects.vdbench.read.values import Rate, Seek
 from iocurve.foundation.errors import Diagnostic, DialectError

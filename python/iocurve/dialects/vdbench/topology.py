@@ -11,7 +11,7 @@ import msgspec
 
 from iocurve.dialects.base import PathMapping
 from iocurve.dialects.vdbench.read import values
-from iocurve.dialects.vdbench.read.definitions import Definition, Definitions
+from iocurve.dialects.vdbench.read.keywords import Definition, Definitions
 from iocurve.dialects.vdbench.read.values import Band
 from iocurve.foundation.errors import Diagnostic, Where
 from iocurve.foundation.units import counted

@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 
 from iocurve.dialects.vdbench.file_systems import FORMAT_TRANSFER, FileSystems, Tree
-from iocurve.dialects.vdbench.placements import BLOCKS
-from iocurve.dialects.vdbench.read.definitions import Definitions
+from iocurve.dialects.vdbench.planned import BLOCKS
+from iocurve.dialects.vdbench.read.keywords import Definitions
 from iocurve.dialects.vdbench.read.options import ValidationRequest
 from iocurve.dialects.vdbench.runs import Run
 from iocurve.dialects.vdbench.topology import Storage, Topology

@@ -13,8 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from iocurve.analysis.load_names import COMPARED_AXES, axis_text
-from iocurve.dialects.native.keys import DEFAULTS, KINDS, WORDS
-from iocurve.dialects.native.kinds import TRUTH
+from iocurve.dialects.native.kinds import DEFAULTS, KINDS, TRUTH, WORDS
 from iocurve.engine.plan import Blocks, FixedBlocks
 from iocurve.foundation.errors import Diagnostic, PlanError
 from iocurve.foundation.units import MIB, SECOND_NS

@@ -10,14 +10,16 @@ from msgspec.structs import replace
 
 from iocurve.analysis.answers import FAMILIES, FEWEST_CLIENTS
 from iocurve.analysis.load_names import COMPARED_AXES
-from iocurve.dialects.native.keys import FIELDS, KINDS, own_key
 from iocurve.dialects.native.kinds import (
+    FIELDS,
+    KINDS,
     SIZE,
     TEXT,
     TIME,
     TRUTH,
     AnyKind,
     Kind,
+    own_key,
     pattern,
     plain,
     plan_part,

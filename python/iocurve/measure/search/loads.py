@@ -15,7 +15,7 @@ from statistics import fmean
 import msgspec
 from msgspec.structs import replace
 
-from iocurve.dialects.native.keys import WORDS
+from iocurve.dialects.native.kinds import WORDS
 from iocurve.engine.derived import with_workers
 from iocurve.engine.outcome import Live
 from iocurve.engine.plan import FLUSH_KINDS, Plan

@@ -6,17 +6,18 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from iocurve._native import VERSION
-from iocurve.dialects.diskspd.output.span_stats import (
+from iocurve.dialects.diskspd.output.text import (
     BOTH,
+    NOT_BEGUN,
     READS,
     WRITES,
+    Measured,
     SpanStats,
     TargetStats,
     buckets,
     iops,
     iops_deviation,
 )
-from iocurve.dialects.diskspd.output.text import NOT_BEGUN, Measured
 from iocurve.dialects.diskspd.read.profile import Profile, TimeSpan
 from iocurve.dialects.diskspd.read.profile_xml import add_profile
 from iocurve.dialects.diskspd.read.xml_text import XmlLines

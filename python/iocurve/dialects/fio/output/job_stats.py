@@ -14,8 +14,7 @@ from typing import get_args
 import msgspec
 from msgspec.structs import replace
 
-from iocurve.dialects.fio.invocation import FioCommand
-from iocurve.dialects.fio.job import SectionReport
+from iocurve.dialects.fio.job import FioCommand, SectionReport
 from iocurve.engine.derived import block_bytes_min, measured_ns, with_drained
 from iocurve.engine.outcome import CpuTime, SteadyOutcome, WorkerOutcome
 from iocurve.engine.plan import METADATA_KINDS, LatencyTarget, OperationKind, Plan, SyncKind, Worker

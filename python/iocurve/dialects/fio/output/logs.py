@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from iocurve import _native
-from iocurve.dialects.fio.invocation import FioCommand
+from iocurve.dialects.fio.job import FioCommand
 from iocurve.dialects.fio.output.job_stats import BINS, KIND_NAMES, counts_by_bin
 from iocurve.dialects.fio.read.draft import Logs
 from iocurve.engine.derived import LogRecords, measured_ns, unpack, with_drained

@@ -6,8 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from itertools import groupby, islice
 
-from iocurve.dialects.fio.invocation import FioCommand
-from iocurve.dialects.fio.job import SectionReport
+from iocurve.dialects.fio.job import FioCommand, SectionReport
 from iocurve.dialects.fio.output.disk_util import DiskUse
 from iocurve.dialects.fio.output.job_stats import (
     KIND_NAMES,

@@ -7,16 +7,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from statistics import stdev
+from typing import Literal
 
 import msgspec
 
-from iocurve.dialects.vdbench.output.reports import Kind
 from iocurve.engine.outcome import IntervalKind, WorkerOutcome
 from iocurve.foundation.units import MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.machine.processes import Processors
 from iocurve.result.course import group_intervals
 from iocurve.result.summary import NOTHING, together
 
+Kind = Literal["host", "slave", "sd", "wd", "fsd", "fwd"]
+"""What a report is on."""
 MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 """English in every locale."""
 METADATA = ("mkdir", "rmdir", "create", "open", "close", "delete", "getattr", "setattr", "access")
