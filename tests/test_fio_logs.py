@@ -20,8 +20,7 @@ from iocurve._native import Histogram
 from iocurve.dialects.fio.command import prepare, read_command
 from iocurve.dialects.fio.job import FioCommand
 from iocurve.dialects.fio.output import logs
-from iocurve.dialects.fio.output.formats import render, render_json
-from iocurve.dialects.fio.output.formats import render as render_terse
+from iocurve.dialects.fio.output.formats import render, render_json, render_terse
 from iocurve.dialects.fio.output.job_stats import BINS, bin_index, bin_middle_ns
 from iocurve.dialects.fio.read.draft import Deferred
 from iocurve.dialects.fio.read.iolog import read

@@ -55,16 +55,7 @@ MEMORY = "memory"
 """The store that is no directory."""
 CONNECTIONS_MOST = 1 << 20
 UserId = Annotated[int, Meta(ge=0, le=(1 << 32) - 1)]
-REPLACING = (
-    "throughput",
-    "iops",
-    "latency",
-    "pool",
-    "stored",
-    "client_egress",
-    "client_iops_read",
-    "client_iops_write",
-)
+REPLACING = tuple(name for name in LimitSettings.__struct_fields__ if name not in ("profile", "quota"))
 """The settings that replace figures of a profile."""
 MEMORY_SHARE = 0.75
 """The fraction of the memory free at the start that all exports in memory may use together."""

@@ -253,7 +253,7 @@ def read_command(arguments: Sequence[str], **place: Unpack[Workplace]) -> Phases
     """
     machine = place.get("machine") or Machine()
     options = parse(arguments, place.get("cwd") or Path.cwd())
-    data_set = ElbenchoData.found(options, machine)
+    data_set = ElbenchoData.on_machine(options, machine)
     notes: list[PlanNote] = []
     used = max(data_set.sizes, default=data_set.options.size)
     if options.size > used:

@@ -99,7 +99,7 @@ class ElbenchoData(msgspec.Struct, frozen=True):
     is_device: bool = False
 
     @classmethod
-    def found(cls, options: ElbenchoOptions, machine: Machine) -> ElbenchoData:
+    def on_machine(cls, options: ElbenchoOptions, machine: Machine) -> ElbenchoData:
         """Looks at the paths. Raises ``PlanError`` with every reason why they cannot be used."""
         over_nfs = [path.startswith("nfs:") for path in options.paths]
         if all(over_nfs):

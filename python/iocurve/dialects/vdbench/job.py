@@ -26,6 +26,7 @@ from iocurve.dialects.vdbench.planned import (
     workload_shares,
 )
 from iocurve.dialects.vdbench.read.keywords import Definition, Definitions
+from iocurve.dialects.vdbench.read.options import TEXTS
 from iocurve.dialects.vdbench.read.values import Opening, Rate, opening
 from iocurve.dialects.vdbench.region import is_device, offset_fields
 from iocurve.dialects.vdbench.runs import Run
@@ -38,37 +39,9 @@ from iocurve.foundation.units import GIB, SECOND_NS
 from iocurve.job.model import Fields, Job, PerKind, PlanNote, Said, Words
 
 WORDS = Words(
-    names={
-        "numjobs": "jvms",
-        "direct": "openflags",
-        "paths": "lun",
-        "directories": "anchor",
-        "file_count": "count",
-        "file_bytes": "size",
-        "size": "size",
-        "offset": "offset",
-        "reads": "rdpct",
-        "writes": "rdpct",
-        "random": "seekpct",
-        "random_percent": "seekpct",
-        "read_percent": "rdpct",
-        "blocks": "xfersize",
-        "align_bytes": "align",
-        "gap_bytes": "stride",
-        "rate_total_operations": "iorate",
-        "depth": "threads",
-        "runtime_ns": "elapsed",
-        "ramp_ns": "warmup",
-        "transfer": "maxdata",
-    },
+    names=TEXTS["names"],
     joint="=",
-    asks={
-        "direct": "openflags=o_direct",
-        "repeat": "a seed",
-        "no repeat": "no seed",
-        "no create": "formatsds=no",
-        "size": "size=1g",
-    },
+    asks=TEXTS["asks"],
     worker="worker",
     # vdbench's own notes (first_interval, ramp_added) say which intervals are not counted.
     silent_about=frozenset({"ramp_added"}),

@@ -186,6 +186,10 @@ def short_time_ns(text: str, context: Context) -> int:
     return _time_ns(text, context, bare=1)
 
 
+sizes, short_times = list_of(size), list_of(short_time_ns)
+"""Sizes, and times whose bare numbers mean microseconds."""
+
+
 def _time_ns(text: str, context: Context, bare: int) -> int:
     value, rest = _leading_integer(text, "a time such as 30, 10m or 500ms")
     microseconds, is_whole = _time_factor(rest, bare)
@@ -257,6 +261,12 @@ def meaning(meanings: Mapping[str, T]) -> Reader[T]:
         return meanings[text.strip()]
 
     return read
+
+
+def meanings(*pairs: str) -> Reader[str]:
+    """Makes a reader of one of several words; ``0=none`` reads 0 as none."""
+    words = (pair.partition("=") for pair in pairs)
+    return meaning({word: value or word for word, _, value in words})
 
 
 def text_value(text: str, context: Context) -> str:

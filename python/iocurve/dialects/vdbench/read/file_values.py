@@ -14,7 +14,8 @@ OPERATIONS = (
     *("read", "write", "mkdir", "rmdir", "copy", "move", "create", "delete", "getattr", "setattr", "access"),
     *("open", "close"),
 )
-"""Values of ``operation=``."""
+operation = values.choice(*OPERATIONS)
+"""Reads ``operation=``."""
 FORMATS = ("directories", "restart", "only", "once", "clean", "limited", "complete", "yes")
 """Values of ``format=`` other than no."""
 

@@ -7,7 +7,7 @@ Names are those of vdbench 5.04.06. A keyword may be abbreviated to two or more 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,6 @@ from iocurve.dialects.vdbench.read.values import Reader
 from iocurve.foundation.errors import Diagnostic, Where
 from iocurve.foundation.structs import read_bundled
 from iocurve.job.model import Level, PlanNote
-
-_TEXTS: dict[str, dict[str, dict[str, str]]] = read_bundled(Path(__file__).parent, "keywords")
 
 
 class Keyword(msgspec.Struct, frozen=True):
@@ -42,155 +40,41 @@ class Keyword(msgspec.Struct, frozen=True):
     """True if the first of several numbers applies."""
 
 
-def _supported(name: str, read: Reader, *aliases: str) -> Keyword:
-    return Keyword(name, read, aliases)
+def _reader(written: str) -> Reader:
+    """``series 512 1024``: a function of ``values`` or ``file_values`` reads, or makes a reader of limits or words."""
+    name, *arguments = written.split()
+    found: Callable[..., Any] = getattr(file_values, name, None) or getattr(values, name)
+    return found(*(int(each) if each.isdecimal() else each for each in arguments)) if arguments else found
 
 
-def _without_effect(kind: str) -> list[Keyword]:
-    """The keywords of ``keywords.toml``."""
-    ways: dict[str, Callable[[str, str], Keyword]] = {
-        "noted": lambda name, reason: Keyword(name, note=reason),
-        "warned": lambda name, reason: Keyword(name, note=reason, level="warning"),
-        "refused": lambda name, reason: Keyword(name, refused=reason),
-    }
-    found = _TEXTS.get(kind, {})
-    return [
-        make(name, reason)
-        for way, make in ways.items()
-        for names, reason in found.get(way, {}).items()
-        for name in names.split()
-    ]
+def _loop(names: str, reader: str) -> Keyword:
+    name, *aliases = names.split()
+    also = () if name.startswith("for") else (f"for{each}" for each in (name, *aliases))
+    return Keyword(name, _reader(reader), (*aliases, *also), loop=True)
 
 
-def _loop(name: str, read: Reader, *aliases: str) -> Keyword:
-    also = (f"for{name}", *aliases, *(f"for{alias}" for alias in aliases))
-    return Keyword(name, read, also, loop=True)
+def _supported(names: str, reader: str) -> Keyword:
+    name, *aliases = names.split()
+    return Keyword(name, _reader(reader), tuple(aliases), first=reader.startswith("first "))
 
 
-_GENERAL = [
-    _supported("concatenatesds", values.yes_or_no),
-    _supported("compratio", values.ratio, "compression"),
-    _supported("dedupratio", values.ratio),
-    _supported("formatsds", values.yes_or_no),
-    _supported("journal", values.words),
-    _supported("loop", values.one(str)),
-    _supported("validate", values.words),
-    _supported("createanchors", values.yes_or_no),
-    _supported("dataerrors", values.error_limit),
-]
-_HD = [
-    _supported("clients", values.count(1, 10_000)),
-    _supported("system", values.one(str)),
-]
-_SD = [
-    _supported("lun", values.one(str)),
-    _supported("host", values.words, "hd"),
-    _supported("size", values.size),
-    _supported("count", values.start_and_count),
-    _supported("threads", values.count()),
-    _supported("openflags", values.words),
-    _supported("align", values.size_or_zero),
-    _supported("offset", values.size_or_zero),
-    _supported("range", values.band),
-    _supported("hitarea", values.size_or_zero),
-    _supported("dedupratio", values.ratio),
-    _supported("journal", values.one(str)),
-]
-_WD = [
-    _supported("sd", values.words),
-    _supported("host", values.words, "hd"),
-    _supported("xfersize", values.blocks, "xfersizes"),
-    _supported("rdpct", values.percentage, "readpct"),
-    _supported("writepct", values.percentage),
-    _supported("rhpct", values.percentage),
-    _supported("whpct", values.percentage),
-    _supported("seekpct", values.seek_one),
-    _supported("skew", values.percentage),
-    _supported("iorate", values.rate),
-    _supported("range", values.band),
-    _supported("hotband", values.band),
-    _supported("stride", values.pair),
-    _supported("streams", values.words),
-    _supported("threads", values.count()),
-    _supported("openflags", values.words),
-]
-_RD = [
-    _supported("wd", values.words),
-    _supported("sd", values.words),
-    _supported("fwd", values.words),
-    _supported("fsd", values.words),
-    Keyword("iorate", values.rates, ("iorates",)),
-    Keyword("fwdrate", values.rates, ("fwdrates",)),
-    _supported("curve", values.series(1, 1000)),
-    _supported("stopcurve", values.one_number),
-    _supported("distribution", values.words),
-    _supported("elapsed", values.one(values.duration_ns)),
-    _supported("interval", values.one(values.duration_ns)),
-    _supported("warmup", values.one(values.duration_ns)),
-    _supported("pause", values.one(values.duration_ns)),
-    _supported("maxdata", values.size),
-    _supported("maxdataread", values.size),
-    _supported("maxdatawritten", values.size),
-    _supported("openflags", values.words),
-    _supported("format", file_values.formats),
-    _loop("xfersize", values.series(512, 2**31), "xfersizes"),
-    _loop("threads", values.series(1, 1_000_000)),
-    _loop("rdpct", values.percentages, "readpct"),
-    _loop("rhpct", values.percentages),
-    _loop("whpct", values.percentages),
-    _loop("seekpct", values.seeks),
-    _loop("hitarea", values.series(0)),
-    _loop("compratio", values.ratios, "compression"),
-    _loop("depth", values.series(1, 1000)),
-    _loop("width", values.series(1, 1_000_000)),
-    _loop("files", values.series(1, 10_000_000)),
-    _loop("sizes", values.series(1), "size"),
-    _loop("totalsize", file_values.total_sizes),
-    _loop("wss", values.series(1), "workingsetsize"),
-    _supported("operations", file_values.operations, "operation"),
-    Keyword("foroperations", file_values.operations, ("foroperation",), loop=True),
-]
-_FILE_SYSTEMS = [
-    _supported("anchor", values.one(str)),
-    Keyword("depth", values.first(0, 1000), first=True),
-    Keyword("width", values.first(1, 1_000_000), first=True),
-    Keyword("files", values.first(1, 10_000_000), first=True),
-    _supported("sizes", file_values.file_sizes, "size"),
-    _supported("distribution", values.choice("bottom", "all")),
-    _supported("shared", values.yes_or_no),
-    _supported("totalsize", file_values.total_size),
-    _supported("wss", file_values.total_size, "workingsetsize"),
-    _supported("count", values.start_and_count),
-    _supported("openflags", values.words),
-    _supported("journal", values.one(str)),
-]
-_FILE_WORKLOADS = [
-    _supported("fsd", values.words),
-    _supported("host", values.words, "hd"),
-    _supported("operation", values.choice(*file_values.OPERATIONS), "operations"),
-    _supported("rdpct", values.percentage, "readpct"),
-    _supported("xfersizes", file_values.transfers, "xfersize"),
-    _supported("fileio", file_values.file_io),
-    _supported("fileselect", file_values.file_select),
-    _supported("threads", values.count()),
-    _supported("skew", values.percentage),
-    _supported("stopafter", file_values.stop_after),
-    _supported("target", values.words),
-    _supported("openflags", values.words),
-]
-_WITH_EFFECT = {
-    "general": _GENERAL,
-    "hd": _HD,
-    "rg": [],
-    "sd": _SD,
-    "wd": _WD,
-    "rd": _RD,
-    "fsd": _FILE_SYSTEMS,
-    "fwd": _FILE_WORKLOADS,
-}
+def _keywords(kind: str, table: dict[str, dict[str, str]]) -> Iterator[Keyword]:
+    """The keywords of a kind of definition; ``table`` is that of ``keywords.toml``."""
+    if kind not in ("general", "rg"):
+        yield Keyword(kind)
+    yield from (_supported(names, reader) for names, reader in table.get("supported", {}).items())
+    yield from (_loop(names, reader) for names, reader in table.get("loops", {}).items())
+    for way in ("noted", "warned", "refused"):
+        for names, reason in table.get(way, {}).items():
+            for name in names.split():
+                note = None if way == "refused" else reason
+                level: Level = "warning" if way == "warned" else "info"
+                yield Keyword(name, note=note, level=level, refused=reason if way == "refused" else None)
+
+
+_TEXTS = read_bundled(Path(__file__).parent, "keywords")
 TABLE = {
-    kind: [*([Keyword(kind)] if kind not in ("general", "rg") else []), *keywords, *_without_effect(kind)]
-    for kind, keywords in _WITH_EFFECT.items()
+    kind: [*_keywords(kind, _TEXTS.get(kind, {}))] for kind in ("general", "hd", "rg", "sd", "wd", "rd", "fsd", "fwd")
 }
 """Keywords by kind of definition."""
 

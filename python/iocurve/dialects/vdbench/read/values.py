@@ -83,6 +83,10 @@ def duration_ns(word: str) -> int:
     return int(Decimal(found[1]) * _SECONDS[found[2].lower()] * SECOND_NS)
 
 
+text, duration = one(str), one(duration_ns)
+"""A text; a duration in nanoseconds."""
+
+
 def numbers(words: Sequence[str]) -> tuple[Decimal, ...]:
     """Reads a series: ``1,2,4``, ``1-10,1``, ``1-64,d``, ``64-1,d`` or ``64,1,d``."""
     if words[-1].lower() == "d" and len(words) in (2, 3):
