@@ -344,16 +344,8 @@ def test_figures_that_were_to_be_cached_and_look_it_are_no_doubt() -> None:
 
 
 def test_a_level_that_is_left_is_told_with_its_time() -> None:
-    intervals = [
-        synthetic.interval(index, index * SECOND_NS, (index + 1) * SECOND_NS, {"read": count}, 4 * KIB)
-        for index, count in enumerate([10_000] * 8 + [4_000] * 6)
-    ]
-    plan = synthetic.plan([synthetic.worker_plan()])
-    worker = synthetic.worker_outcome(
-        {"read": synthetic.kind({100_000: 104_000}, 4 * KIB)}, window_ns=(0, 14 * SECOND_NS), intervals=intervals
-    )
-    point = Point(name="burst", family="burst", axes={}, plan=plan, outcome=synthetic.outcome(worker))
-    matches("report#level left told", doubts.level_doubts([point]))
+    burst = synthetic.reads([10_000] * 8 + [4_000] * 6, name="burst")
+    matches("report#level left told", doubts.level_doubts([burst]))
 
 
 def course_of(rates: NDArray[np.float64]) -> list[SeriesInterval]:
@@ -376,32 +368,15 @@ def test_a_rate_that_was_measured_too_briefly_for_what_it_shows_is_a_doubt() -> 
 
 def test_the_interval_of_a_rate_leaves_out_the_values_that_chose_its_length() -> None:
     counts = [1_000] * 20 + [900, 1_100] * 10
-    intervals = [
-        synthetic.interval(index, index * SECOND_NS, (index + 1) * SECOND_NS, {"read": count}, 4 * KIB)
-        for index, count in enumerate(counts)
-    ]
-    worker = synthetic.worker_outcome(
-        {"read": synthetic.kind({100_000: sum(counts)}, 4 * KIB)}, window_ns=(0, 40 * SECOND_NS), intervals=intervals
-    )
-    plan = synthetic.plan([synthetic.worker_plan()])
-    point = Point(name="p", family="p", axes={}, plan=plan, outcome=synthetic.outcome(worker), length_chosen_by=20)
     judged = judged_mean([float(count) for count in counts], 20)
-    found = point.rate_interval()
+    found = synthetic.reads(counts, length_chosen_by=20).rate_interval()
     assert (found.low, found.high) == pytest.approx((judged.low, judged.high))
     assert judged.half_width == pytest.approx(series_mean([float(count) for count in counts[20:]]).half_width / 2**0.5)
 
 
 def test_a_drift_is_told_with_its_slope() -> None:
-    intervals = [
-        synthetic.interval(index, index * SECOND_NS, (index + 1) * SECOND_NS, {"read": 10_000 - 200 * index}, 4 * KIB)
-        for index in range(16)
-    ]
-    plan = synthetic.plan([synthetic.worker_plan()])
-    worker = synthetic.worker_outcome(
-        {"read": synthetic.kind({100_000: 136_000}, 4 * KIB)}, window_ns=(0, 16 * SECOND_NS), intervals=intervals
-    )
-    point = Point(name="tiring", family="tiring", axes={}, plan=plan, outcome=synthetic.outcome(worker))
-    matches("report#drift told slope", doubts.level_doubts([point]))
+    tiring = synthetic.reads([10_000 - 200 * index for index in range(16)], name="tiring")
+    matches("report#drift told slope", doubts.level_doubts([tiring]))
 
 
 def test_the_end_of_a_run_has_the_answer_and_a_line_for_each_family_with_published_figures() -> None:

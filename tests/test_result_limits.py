@@ -16,14 +16,13 @@ from msgspec.structs import asdict, replace
 from bench.truth import drawn_runs
 from bench.truth.drawn_runs import SILENT, Bound, Drawn, Load, observed
 from data import synthetic
-from data.synthetic import capped, kind, outcome, plan, result, worker_outcome, worker_plan
+from data.synthetic import capped, kind, plan, result, worker_outcome, worker_plan
 from goldens import cases, matches, present
 from iocurve.analysis import read
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, next_steps
 from iocurve.analysis.limits import knee, limit_of, verdict_of, verdicts_of, with_verdicts
 from iocurve.analysis.observations import observations
 from iocurve.analysis.run_limits import limits_shown
-from iocurve.engine.outcome import CpuTime
 from iocurve.engine.plan import NfsEngine, Plan, Rate
 from iocurve.foundation.units import KIB, MIB, SECOND_NS
 from iocurve.measure.why import diagnose
@@ -33,24 +32,17 @@ BLOCK = 64 * 1024
 FREE = TargetFacts(kind="nfs", address="nfs://server/vol")
 
 
-def at(
-    operations: int, *, rate: Rate | None = None, cpu: CpuTime | None = None, machine: MachineUse | None = None
-) -> Point:
+def at(operations: int, rate: Rate | None = None) -> Point:
     """One second of 64 KiB reads of 1 ms each, with a depth far from exhausted."""
     worker = worker_plan(block_bytes=BLOCK, depth=1000, rate=rate)
-    measured = worker_outcome({"read": kind({1_000_000: operations}, BLOCK)}, cpu=cpu)
-    return Point(name="p", family="f", axes={}, plan=plan([worker]), outcome=outcome(measured), machine=machine)
+    measured = worker_outcome({"read": kind({1_000_000: operations}, BLOCK)})
+    return synthetic.point(plan([worker]), measured)
 
 
 @cases("result/throughput")
 def test_the_volume_s_throughput_is_named_within_two_percent(operations: int, expected: str | None) -> None:
     limit = limit_of(at(operations), synthetic.VOLUME)
     assert (limit.text if limit else None) == expected
-
-
-def test_the_volume_s_iops_are_named_without_a_level_where_none_is_known() -> None:
-    limit = present(limit_of(at(990), capped(FREE, iops=1000)))
-    assert (limit.code, limit.text) == ("volume_iops", "at the volume's limit of 1,000 IOPS")
 
 
 def written(*clients: tuple[str, int]) -> Point:
@@ -67,7 +59,7 @@ def written(*clients: tuple[str, int]) -> Point:
         worker_outcome({kind_name: kind({1_000_000: blocks}, BLOCK) for kind_name in ("read", "write")}, number=number)
         for number, (_, blocks) in enumerate(clients)
     ]
-    return Point(name="p", family="f", axes={}, plan=plan(workers), outcome=outcome(*outcomes))
+    return synthetic.point(plan(workers), *outcomes)
 
 
 @cases("result/egress")
@@ -82,30 +74,6 @@ def test_clients_at_their_egress_are_counted_by_their_addresses(
             "Clients at their egress write more only together: use more of them, or larger machines."
         ]
     assert limit_of(written(*clients), FREE) is None
-
-
-def test_a_rate_that_is_reached_is_the_limit() -> None:
-    rate = Rate(unit="bytes", count=100 * MIB, per_ns=SECOND_NS)
-    limit = present(limit_of(at(1600, rate=rate), FREE))
-    assert limit.text == "at the requested rate, 1,600 IOPS"
-    assert limit_of(at(1500, rate=rate), FREE) is None
-
-
-def test_a_busy_machine_and_a_busy_worker_are_told_apart() -> None:
-    machine = present(limit_of(at(10, machine=MachineUse(busy_share=0.97, cpus=2)), FREE))
-    assert machine.text == "all 2 processors of this machine more than 95% busy"
-    worker = present(limit_of(at(10, cpu=CpuTime(user_ns=960_000_000, system_ns=0, context_switches=0)), FREE))
-    assert worker.code == "generator"
-
-
-def test_the_depth_is_the_limit_when_all_of_it_is_in_flight() -> None:
-    limit = present(limit_of(at(950_000), FREE))
-    assert limit.text == "at the requested depth, 950 of 1000 in flight on average; more may give more"
-    assert limit_of(at(890_000), FREE) is None
-
-
-def test_nothing_measured_has_no_limit() -> None:
-    assert limit_of(at(0), synthetic.VOLUME) is None
 
 
 def test_a_depth_series_tells_where_it_saturates() -> None:
@@ -144,7 +112,7 @@ def test_points_are_grouped_by_their_limit_and_possible_ones_go_last() -> None:
 
 def test_points_with_several_texts_of_a_limit_are_in_one_group() -> None:
     points = [
-        at(count, rate=Rate(unit="operations", count=count, per_ns=SECOND_NS)).replace(name=f"{count}/s")
+        at(count, Rate(unit="operations", count=count, per_ns=SECOND_NS)).replace(name=f"{count}/s")
         for count in (1600, 1600, 800)
     ]
     (group,) = read(result(points, target=FREE)).limit_groups
@@ -186,32 +154,76 @@ def told(measured: Drawn, loads: list[Load] = LOADS) -> dict[Load, Limit | None]
     return {load: found.get(id(one.point)) for load, one in points}
 
 
-def codes(measured: Drawn, loads: list[Load] = LOADS) -> dict[tuple[int, float, int, int], tuple[str, str] | None]:
-    return {
-        (load.block_bytes // KIB, load.read_share, load.depth, load.connections): _code(limit)
-        for load, limit in told(measured, loads).items()
-    }
-
-
 def _code(limit: Limit | None) -> tuple[str, str] | None:
     return (limit.code, limit.confidence) if limit else None
 
 
-def test_equal_throughput_at_several_sizes_and_mixes_is_a_limit_on_bytes() -> None:
-    capped = target(volume_throughput=lambda load: 64 * MIB / load.block_bytes)
-    found = told(capped)
-    named = [limit for load, limit in found.items() if "volume_throughput" in capped.binding(load)]
-    assert len(named) == 12
-    assert {limit and (limit.code, limit.confidence) for limit in named} == {("volume_throughput", "likely")}
-    (limit, *_) = named
-    assert limit is not None
-    assert limit.text == "at a limit of about 64 MiB/s"
-    equal, depth, connections, client = limit.evidence
-    assert equal.startswith("64 MiB/s at 4 KiB and 64 KiB, in 5 mixes of reads and writes (12 points, ±0.")
-    assert depth.startswith("3.9")
-    assert depth.endswith("at depth 1: most of that is waiting, so the depth is not the limit")
-    assert connections == "1, 2 and 8 connections reach the same"
-    assert client == "all from one client: a limit of each client looks the same"
+DRAWN: tuple[tuple[str, Drawn, list[Load]], ...] = (
+    ("a limit on bytes", target(volume_throughput=lambda load: 64 * MIB / load.block_bytes), LOADS),
+    (
+        "a limit on reads, of which mixes have more operations",
+        target(
+            volume_read_throughput=lambda load: (
+                64 * MIB / load.block_bytes / load.read_share if load.read_share else math.inf
+            )
+        ),
+        LOADS,
+    ),
+    ("equal IOPS do not tell a limit from the server's own speed", target(volume_iops=lambda _: 5000), LOADS),
+    (
+        "one load that more depth does not speed up",
+        dataclasses.replace(target(volume_iops=lambda _: 12_000), noise=0.01),
+        [Load(4 * KIB, 1.0, depth, 1, 1) for depth in (1, 4, 16, 64, 256, 1024)],
+    ),
+    (
+        "equal IOPS at equal depths may be the depth",
+        target(),
+        [Load(size * KIB, mix, 16, 1, n) for size in (4, 64) for mix in (1.0, 0.0) for n in (1, 4)],
+    ),
+    (
+        "equal bytes in flight may be the depth",
+        target(),
+        [Load(size * KIB, mix, 256 // size, 1, n) for size in (4, 64) for mix in (1.0, 0.0) for n in (1, 4)],
+    ),
+    (
+        "the throughput of each connection",
+        target(connection_throughput=lambda load: load.connections * 20 * MIB / load.block_bytes),
+        LOADS,
+    ),
+    (
+        "the requests of each connection",
+        target(connection_requests=lambda load: 4 * load.connections / MILLISECOND),
+        LOADS,
+    ),
+    (
+        "each block size has its own limit, which is not taken for one of all",
+        target(volume_iops=lambda _: 9000, volume_throughput=lambda load: 128 * MIB / load.block_bytes),
+        LOADS,
+    ),
+    (
+        "one point above shows that there is no ceiling",
+        target(volume_throughput=lambda load: (64 if load.connections < 8 else 70) * MIB / load.block_bytes),
+        LOADS,
+    ),
+    (
+        "a server that does one operation of a file at a time is no limit of a connection",
+        target(server_parallelism=lambda load: 1500 * load.workers),
+        LOADS,
+    ),
+    ("mixes of which nothing waits are at their depth", target(), LOADS),
+)
+
+
+@pytest.mark.parametrize(("name", "drawn", "loads"), DRAWN, ids=[name for name, *_ in DRAWN])
+def test_limits_are_named_where_the_points_of_a_run_show_them(name: str, drawn: Drawn, loads: list[Load]) -> None:
+    """Each verdict with its loads, and the text and evidence of its first."""
+    found: dict[str, list[object]] = {}
+    for load, limit in told(drawn, loads).items():
+        code, _ = _code(limit) or ("none", "")
+        first = [limit.confidence, limit.text, *limit.evidence] if limit else []
+        size, reads = load.block_bytes // KIB, f"{load.read_share:.0%}"
+        found.setdefault(code, first).append([size, reads, load.depth, load.connections])
+    matches(f"drawn_limits#{name}", found)
 
 
 def shared_by(clients: int, block_bytes: int, read_percent: int) -> Point:
@@ -237,8 +249,7 @@ def shared_by(clients: int, block_bytes: int, read_percent: int) -> Point:
     host = present(synthetic.envelope().host)
     names = range(clients) if clients > 1 else ()
     members = tuple(ClientOutcome(client=one, name=f"vm{one}", host=host, state="finished") for one in names)
-    name = f"{block_bytes} {read_percent}"
-    return Point(name=name, family="f", axes={}, plan=plan(workers), outcome=outcome(*outcomes), clients=members)
+    return synthetic.point(plan(workers), *outcomes, name=f"{block_bytes} {read_percent}", clients=members)
 
 
 def test_the_points_of_several_clients_show_a_limit_as_those_of_one_machine_do() -> None:
@@ -253,75 +264,6 @@ def test_the_points_of_several_clients_show_a_limit_as_those_of_one_machine_do()
     assert "all from 3 clients: a limit of each client looks the same" in limits[1][0].evidence
     shown = {present(client.limit).text for point in together.points for client in point.clients}
     assert shown == {f"{limit.text}, which 3 clients share" for limit in limits[1]}
-
-
-def test_a_load_of_which_nothing_waits_is_at_its_depth() -> None:
-    found = told(target(volume_throughput=lambda load: 64 * MIB / load.block_bytes))
-    limits = [found[Load(4 * KIB, 1.0, depth, 1, 1, in_turns=True)] for depth in (1, 8)]
-    assert [limit and (limit.code, limit.confidence) for limit in limits] == [("depth", "likely")] * 2
-    assert limits[0] is not None
-    assert limits[0].evidence[0].startswith("depth 8 gives ")
-    assert limits[1] is not None
-    assert limits[1].evidence[0].endswith(": no wait")
-
-
-def test_a_limit_on_reads_shows_where_mixes_have_more() -> None:
-    def reads(load: Load) -> float:
-        return 64 * MIB / load.block_bytes / load.read_share if load.read_share else math.inf
-
-    found = codes(target(volume_read_throughput=reads))
-    at_limit = {mix for (size, mix, _, _), code in found.items() if code == ("volume_read_throughput", "likely")}
-    assert at_limit == {1.0, 0.75, 0.5, 0.25}
-    assert found[4, 0.0, 64, 2] != ("volume_read_throughput", "likely")
-
-
-def test_equal_iops_do_not_tell_a_limit_from_the_server_s_own_speed() -> None:
-    found = told(target(volume_iops=lambda _: 5000))
-    limit = present(found[Load(64 * KIB, 0.5, 16, 2, 2)])
-    assert (limit.code, limit.confidence) == ("volume_iops", "possible")
-    assert limit.text.endswith("IOPS: an IOPS limit, or the server's own speed: these points do not tell them apart")
-    assert limit.next_step.startswith("iocurve why --confirm")
-
-
-def test_one_load_that_more_depth_does_not_speed_up_is_saturated() -> None:
-    loads = [Load(4 * KIB, 1.0, depth, 1, 1) for depth in (1, 4, 16, 64, 256, 1024)]
-    limits = told(dataclasses.replace(target(volume_iops=lambda _: 12_000), noise=0.01), loads).values()
-    assert [_code(limit) for limit in limits][3:] == 3 * [("saturated", "likely")]
-
-
-def test_equal_iops_at_equal_depths_may_be_the_depth() -> None:
-    """With the same latency at each block size nothing is at a limit."""
-    loads = [Load(size * KIB, mix, 16, 1, n) for size in (4, 64) for mix in (1.0, 0.0) for n in (1, 4)]
-    assert set(codes(target(), loads).values()) == {None}
-
-
-def test_equal_bytes_in_flight_may_be_the_depth() -> None:
-    loads = [Load(size * KIB, mix, 256 // size, 1, n) for size in (4, 64) for mix in (1.0, 0.0) for n in (1, 4)]
-    assert set(codes(target(), loads).values()) == {None}
-
-
-def test_limits_of_each_connection_grow_with_their_number() -> None:
-    each = target(connection_throughput=lambda load: load.connections * 20 * MIB / load.block_bytes)
-    found = told(each)
-    named = [limit for load, limit in found.items() if "connection_throughput" in each.binding(load)]
-    assert {limit and (limit.code, limit.confidence) for limit in named} == {("connection_throughput", "likely")}
-    slots = target(connection_requests=lambda load: 4 * load.connections / MILLISECOND)
-    found = told(slots)
-    named = [limit for load, limit in found.items() if load.depth > 8 * load.connections]
-    assert {limit and (limit.code, limit.confidence) for limit in named} == {("connection_requests", "likely")}
-
-
-def test_two_limits_are_not_taken_for_one() -> None:
-    """Each block size has its own limit: the run alone cannot say more than which it is not."""
-    both = target(volume_iops=lambda _: 9000, volume_throughput=lambda load: 128 * MIB / load.block_bytes)
-    found = codes(both)
-    assert {found[4, mix, 64, 2] for mix in MIXES} == {("volume_iops", "possible")}
-    assert ("volume_throughput", "likely") not in found.values()
-
-
-def test_one_point_above_shows_that_there_is_no_ceiling() -> None:
-    capped = target(volume_throughput=lambda load: (64 if load.connections < 8 else 70) * MIB / load.block_bytes)
-    assert ("volume_throughput", "likely") not in codes(capped).values()
 
 
 def test_points_that_were_held_up_prove_nothing() -> None:
@@ -357,30 +299,16 @@ def test_equal_operations_in_each_window_are_a_limit() -> None:
     assert ("volume_iops", "likely") in {_code(limit) for limit in found.values()}
 
 
-def test_a_server_that_does_one_operation_of_a_file_at_a_time_is_no_limit_of_a_connection() -> None:
-    found = codes(target(server_parallelism=lambda load: 1500 * load.workers))
-    named = {code for code in found.values() if code and code[1] == "likely"}
-    assert named <= {("server_parallelism", "likely"), ("depth", "likely"), ("saturated", "likely")}
-    assert ("server_parallelism", "likely") in named
-
-
-def test_mixes_of_which_nothing_waits_are_at_their_depth() -> None:
-    assert set(codes(target()).values()) == {("depth", "likely")}
-
-
 def series(counts: Sequence[int]) -> Point:
     """Half a second of reads at depth 16, in intervals of 50 ms."""
     length = SECOND_NS // 20
-    intervals = [
-        synthetic.interval(number, number * length, (number + 1) * length, {"read": count}, 4 * KIB)
-        for number, count in enumerate(counts)
-    ]
+    intervals = synthetic.intervals(counts, length_ns=length)
     took = 16 * length * len(counts) // sum(counts)
     done = worker_outcome(
         {"read": kind({took: sum(counts)}, 4 * KIB)}, intervals=intervals, window_ns=(0, length * len(counts))
     )
     load = plan([worker_plan([("read", 1)], block_bytes=4 * KIB, depth=16)]).replace(interval_ns=length)
-    return Point(name=str(counts), family="f", axes={}, plan=load, outcome=outcome(done))
+    return synthetic.point(load, done, name=str(counts))
 
 
 @pytest.mark.parametrize(
@@ -434,23 +362,11 @@ def test_few_verdicts_are_wrong(limits: int, form: Literal["hard", "soft"]) -> N
 def measured(iops: int, block_bytes: int, name: str, depth: int, delay: float) -> Point:
     """One second of reads or writes at a level rate, in ten intervals."""
     worker = worker_plan([(name, 1)], block_bytes=block_bytes, depth=depth, nconnect=2)
-    intervals = [
-        synthetic.interval(
-            number, number * SECOND_NS // 10, (number + 1) * SECOND_NS // 10, {name: iops // 10}, block_bytes
-        )
-        for number in range(10)
-    ]
+    intervals = synthetic.intervals([iops // 10] * 10, block_bytes, name=name, length_ns=SECOND_NS // 10)
     done = worker_outcome({name: kind({depth * SECOND_NS // iops: iops}, block_bytes)}, intervals=intervals)
-    return Point(
-        name=f"{block_bytes} {name} {depth}",
-        family=f"{block_bytes} {name}",
-        axes={"depth": depth},
-        plan=plan([worker]),
-        outcome=outcome(done),
-        machine=MachineUse(
-            busy_share=0.3, cpus=2, own_share=0.1, target_share=0.0, others_share=0.2, thread_delay_share=delay
-        ),
-    )
+    shares = {"own_share": 0.1, "target_share": 0.0, "others_share": 0.2, "thread_delay_share": delay}
+    machine, family = MachineUse(busy_share=0.3, cpus=2, **shares), f"{block_bytes} {name}"
+    return synthetic.point(plan([worker]), done, family=family, axes={"depth": depth}, machine=machine)
 
 
 def run(delay: float = 0.0) -> Result:

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from data import synthetic
 from data.synthetic import interval, kind, outcome, plan, worker_outcome, worker_plan
 from goldens import matches
 from iocurve.engine.outcome import Outcome, WorkerOutcome
@@ -23,7 +24,6 @@ from iocurve.imports.formats import read_all
 from iocurve.measure.search.loads import sample_of
 from iocurve.result import turns
 from iocurve.result.course import coarser, course, for_document, group_intervals, joined, series, with_others
-from iocurve.result.document import Point
 from iocurve.result.summary import SeriesInterval
 
 BLOCK = 4096
@@ -131,7 +131,7 @@ def test_the_measured_series_has_what_was_done_in_its_intervals(found: Series) -
 def test_seconds_without_an_operation_count_in_the_mean_of_a_series() -> None:
     """One operation each 2.5 s for 10 s."""
     counts: Counts = [{"read": 1} if second % 5 in (0, 2) else {} for second in range(10)]
-    point = Point(name="p", family="f", axes={}, plan=plan([worker_plan()]), outcome=outcome(worker(counts)))
+    point = synthetic.point(plan([worker_plan()]), worker(counts))
     rates = [one.iops for one in point.course()]
     assert rates == [1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0]
     assert [one.iops for one in point.course("read")] == rates
@@ -144,13 +144,7 @@ def test_seconds_without_an_operation_count_in_the_mean_of_a_series() -> None:
 def test_a_search_has_the_rate_and_the_latency_that_the_table_of_points_has() -> None:
     """The last 0.9 s are no whole interval: they are missing from the series, and not from the rate."""
     counts: Counts = [{"read": 100}, {"read": 80}, {}] * 4 + [{"read": 900}]
-    point = Point(
-        name="p",
-        family="f",
-        axes={},
-        plan=plan([worker_plan()]),
-        outcome=outcome(worker(counts, rest=9 * SECOND_NS // 10)),
-    )
+    point = synthetic.point(plan([worker_plan()]), worker(counts, rest=9 * SECOND_NS // 10))
     sample, summary = sample_of(16, point), point.summary()
     assert fmean([one.iops for one in point.course()]) == 60.0
     assert (sample.iops.mean, sample.latency_ns.mean) == (summary.iops, summary.service.mean_ns)

@@ -30,10 +30,7 @@ MS = 1_000_000
 
 def run(latencies: dict[int, int], seconds: int = 10, **fields: object) -> WorkerOutcome:
     """Reads in ``seconds``; the slowest completes in the sixth second."""
-    intervals = [
-        synthetic.interval(number, number * SECOND_NS, (number + 1) * SECOND_NS, {"read": 10}, 4096)
-        for number in range(seconds)
-    ]
+    intervals = synthetic.intervals([10] * seconds)
     slow = intervals[5].operations["read"].replace(max_ns=max(latencies))
     intervals[5] = intervals[5].replace(operations={"read": slow})
     made = synthetic.worker_outcome(
@@ -132,12 +129,7 @@ def test_a_sparse_file_is_named_on_stderr_and_in_every_form_of_the_result(
 
 
 def test_a_condition_finds_the_stall() -> None:
-    result = synthetic.result(
-        [
-            Point(name="p", family="f", axes={}, plan=synthetic.plan([synthetic.worker_plan()]), outcome=outcome)
-            for outcome in [synthetic.outcome(run({MS: 10_000, 3_000 * MS: 1}))]
-        ]
-    )
+    result = synthetic.result([point_of(run({MS: 10_000, 3_000 * MS: 1}))])
     found = check(result, parse_all(["stall > 1s", "stall > 4s"], Vocabulary.of(result))).all
     assert [one.verdict for one in found] == ["failed", "passed"]
 
@@ -164,8 +156,7 @@ def test_a_client_that_was_stopped_says_so_and_does_not_blame_the_target(tmp_pat
 
 
 def point_of(worker: WorkerOutcome, machine: MachineUse | None = None) -> Point:
-    plan = synthetic.plan([synthetic.worker_plan()])
-    return Point(name="p", family="f", axes={}, plan=plan, outcome=synthetic.outcome(worker), machine=machine)
+    return synthetic.point(synthetic.plan([synthetic.worker_plan()]), worker, machine=machine)
 
 
 def use(delay: float) -> MachineUse:

@@ -292,16 +292,15 @@ def test_intervals_hold_the_percentile_as_often_as_they_say() -> None:
 
 def point_of(means_ns: Sequence[float], stddev_ns: float) -> Point:
     """One worker, 100 operations in each second; the mean latency of each second is given."""
-    seconds = []
-    for number, mean_ns in enumerate(means_ns):
-        made = synthetic.interval(number, number * SECOND_NS, (number + 1) * SECOND_NS, {"read": 100}, 4096)
-        seconds.append(made.replace(operations={"read": made.operations["read"].replace(mean_ns=mean_ns)}))
+    seconds = [
+        made.replace(operations={"read": made.operations["read"].replace(mean_ns=mean_ns)})
+        for made, mean_ns in zip(synthetic.intervals([100] * len(means_ns)), means_ns, strict=True)
+    ]
     total = synthetic.kind({MS: 100 * len(means_ns)}, 4096)
     total = total.replace(service=total.service.replace(stddev_ns=stddev_ns))
     window = (0, len(means_ns) * SECOND_NS)
     worker = synthetic.worker_outcome({"read": total}, window_ns=window, intervals=seconds)
-    plan, outcome = synthetic.plan([synthetic.worker_plan()]), synthetic.outcome(worker)
-    return Point(name="reads", family="reads", axes={}, plan=plan, outcome=outcome)
+    return synthetic.point(synthetic.plan([synthetic.worker_plan()]), worker)
 
 
 def test_operations_that_depend_on_one_another_count_for_fewer() -> None:

@@ -6,15 +6,15 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
-from msgspec.structs import replace
 
 from bench.truth.families import differs_in_turns, sine
 from bench.truth.simulated import SHAPES, TurnNoise, capped_gain_coverage, gain_coverage, gain_verdicts
 from data import synthetic
-from goldens import cases, matches, present
+from goldens import Golden, cases, has, matches, present
 from iocurve.analysis import read
 from iocurve.engine.outcome import Outcome, State
 from iocurve.engine.plan import Plan
@@ -23,8 +23,8 @@ from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
 from iocurve.measure import campaign as campaigns
 from iocurve.measure import local
 from iocurve.measure.campaign import Campaign, Measurement, turn_places
-from iocurve.measure.scenario.cases import Cases, groups_of
-from iocurve.measure.scenario.document import ROUNDS, TURN_NS_MIN, load
+from iocurve.measure.scenario.cases import CaseGroup, Cases, groups_of
+from iocurve.measure.scenario.document import TURN_NS_MIN, Form, load
 from iocurve.report.progress import NoView
 from iocurve.report.table import result_table
 from iocurve.result import turns
@@ -243,6 +243,15 @@ def test_facts_are_added_once_all_points_had_their_turns(monkeypatch: pytest.Mon
 # ---- noise
 
 
+def measured(monkeypatch: pytest.MonkeyPatch, runs: Runs, repeats_max: int = 3) -> Point:
+    """A point without turns."""
+    monkeypatch.setattr(local, "measure", runs.measure)
+    campaign = Campaign(synthetic.result([]), NoView(), lambda _: None)
+    point = campaign.measure(Measurement(PLAN, "family", name="a", repeats_max=repeats_max))
+    assert campaign.result.points == (point,)
+    return point
+
+
 @cases("measure/disturbed")
 def test_others_disturb_a_run_from_the_thresholds_on(use: dict[str, float] | None, told: str | None) -> None:
     assert noise(None if use is None else QUIET.replace(**use), SECOND_NS) == told
@@ -265,11 +274,8 @@ def test_a_disturbed_turn_is_measured_again_at_most_three_times(monkeypatch: pyt
 
 def test_a_point_without_turns_is_measured_again_and_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = Runs(*[done(count, BUSY) for count in (1, 2, 3, 4)])
-    monkeypatch.setattr(local, "measure", runs.measure)
-    campaign = Campaign(synthetic.result([]), NoView(), lambda _: None)
-    point = campaign.measure(Measurement(PLAN, "family", name="a", repeats_max=3))
+    point = measured(monkeypatch, runs)
     assert (point.retries, point.noise) == (3, "other processes used 48% of the processors")
-    assert campaign.result.points == (point,)
     told = synthetic.result([point])
     matches("measure#point without", read(told).doubts[-1])
     assert told.to_records()[0]["noise"] == "other processes used 48% of the processors"
@@ -306,9 +312,7 @@ def test_a_stall_of_the_target_is_never_repeated_away(
     monkeypatch: pytest.MonkeyPatch, ends: list[tuple[int, MachineUse, State]], counts: float, repeats: int
 ) -> None:
     runs = Stalling(*ends)
-    monkeypatch.setattr(local, "measure", runs.measure)
-    campaign = Campaign(synthetic.result([]), NoView(), lambda _: None)
-    point = campaign.measure(Measurement(PLAN, "family", name="a", repeats_max=3))
+    point = measured(monkeypatch, runs)
     longest_s = point.summary().service.max_ns / SECOND_NS
     assert (longest_s, point.retries, len(point.discarded), runs.ends) == (counts, repeats, repeats, [])
     again = carried_out(monkeypatch, Stalling(*ends, done(1)), 1).points
@@ -317,9 +321,7 @@ def test_a_stall_of_the_target_is_never_repeated_away(
 
 def test_the_runs_that_do_not_count_stand_in_every_output(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = Stalling(done(-3, STARVED), done(1))
-    monkeypatch.setattr(local, "measure", runs.measure)
-    campaign = Campaign(synthetic.result([]), NoView(), lambda _: None)
-    point = campaign.measure(Measurement(PLAN, "family", name="a", repeats_max=3))
+    point = measured(monkeypatch, runs)
     result = Result.from_builtins(synthetic.result([point]).to_builtins())
     (one,) = result.points[0].discarded
     assert (one.max_ns, one.noise) == (3 * SECOND_NS, STARVED_TEXT)
@@ -339,8 +341,7 @@ STARVED_TEXT = (
 
 def test_a_run_that_may_not_be_repeated_is_marked_only(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = Runs(done(1, BUSY))
-    monkeypatch.setattr(local, "measure", runs.measure)
-    point = Campaign(synthetic.result([]), NoView(), lambda _: None).measure(Measurement(PLAN, "family"))
+    point = measured(monkeypatch, runs, 0)
     assert (point.retries, point.noise, runs.ends) == (0, "other processes used 48% of the processors", [])
 
 
@@ -419,11 +420,16 @@ def test_nothing_is_compared_with_nothing(rates: list[tuple[float, float]]) -> N
     assert rate_ratio(pairs(*rates)) is None
 
 
-def test_two_pairs_get_no_interval() -> None:
-    found = present(rate_ratio(pairs((200, 100), (200, 100))))
-    assert found.value == pytest.approx(2)
-    assert (found.low, found.high) == (None, None)
-    assert found.verdict_text == "inconclusive: 2 runs each"
+@cases("measure/ratios")
+def test_a_ratio_of_turns_has_a_verdict_and_the_bounds_that_its_turns_support(
+    rates: list[tuple[float, float]], margin: float, expected: dict[str, Any]
+) -> None:
+    has(told(*rates, margin=margin), expected)
+
+
+@cases("measure/bounds")
+def test_bounds_of_a_ratio_are_told(value: float, low: float | None, high: float | None, text: str) -> None:
+    assert RateRatio(value, low, high).bounds_text == text
 
 
 @cases("measure/verdicts")
@@ -431,50 +437,6 @@ def test_a_verdict_says_what_the_interval_excludes(
     low: float | None, high: float | None, margin: float, expected: Verdict
 ) -> None:
     assert verdict(low, high, margin) == expected
-
-
-def test_a_verdict_comes_with_its_margin_in_words() -> None:
-    same = (100.0, 101.0), (101.0, 100.0), (100.0, 100.0), (101.0, 101.0)
-    assert told(*same).verdict_text == "no difference of 10 % or more"
-    assert told(*same, margin=0.001).verdict_text == "inconclusive"
-    assert told(*((4 * rate, base) for rate, base in same)).verdict_text == "faster"
-    assert told(*((1.06 * rate, base) for rate, base in same)).verdict_text == "faster, by less than 10 %"
-    assert told(*((base, 1.06 * rate) for rate, base in same)).verdict_text == "slower, by less than 10 %"
-
-
-def test_a_ratio_of_turns_that_differ_too_much_has_no_bounds() -> None:
-    """A server that stalls in a turn: no number is printed that nothing supports."""
-    found = told((500, 1000), (600, 1000), (20, 1000), (5000, 1000), (500, 20))
-    assert (found.low, found.high, found.bounds_text) == (None, None, "")
-    assert found.verdict_text == "inconclusive: the rates of the runs differ too much for bounds"
-
-
-def test_a_bound_that_is_far_off_is_kept_where_it_tells() -> None:
-    found = told((1e9, 1), (1e9, 1), (1e4, 1), (1e4, 1), (1e9, 1), (1e4, 1))
-    assert found.high is None
-    assert found.bounds_text.startswith("at least ")
-    assert found.verdict == "faster"
-
-
-def test_a_bound_that_excludes_1_by_little_is_shown_to() -> None:
-    assert RateRatio(0.95, 0.91, 0.9962).bounds_text == "[0.91, 0.9962]"
-    assert RateRatio(1, 1, 1).bounds_text == "[1.00, 1.00]"
-    assert RateRatio(350, 12, None).bounds_text == "at least 12.00"
-    assert RateRatio(0.01, None, 0.2).bounds_text == "at most 0.20"
-
-
-def test_a_turn_without_operations_counts() -> None:
-    pairs_of_five = [(0.0, 100.0), *[(100.0, 100.0)] * 4]
-    assert told(*pairs_of_five).verdict_text == "inconclusive: 1 of 5 runs had no operations"
-    matches("measure#turn without", told(*((base, rate) for rate, base in pairs_of_five)).verdict_text)
-    # From 6 turns on the lowest and the highest ratio hold the median.
-    found = told(*pairs_of_five, (100.0, 100.0))
-    assert (found.value, found.low, found.high) == (1, None, 1), "a bound that is far off says nothing"
-    assert found.verdict_text == "inconclusive: 1 of 6 runs had no operations"
-    # From 9 turns on one of them is beyond the interval.
-    found = told((0.0, 100.0), *[(100.0, 100.0)] * 8)
-    assert (found.low, found.high) == (1, 1)
-    assert found.verdict_text == "no difference of 10 % or more: 1 of 9 runs had no operations"
 
 
 def test_a_turn_without_operations_is_in_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -534,10 +496,7 @@ def test_a_count_is_known_to_a_batch_of_completions() -> None:
     assert [counting_resolution(*one) for one in cases] == [0.001, 0.001, 0.008, 0.032, 1.0]
     run = outcome(500, latency_ns=20_000_000)
     worker = run.workers[0].replace(complete_levels={"0": 900, "4": 99, "8": 100, ">=64": 1})
-    points = [
-        Point(name="p", family="f", axes={}, plan=PLAN, outcome=run.replace(workers=(one,)))
-        for one in (worker, worker.replace(complete_levels={}))
-    ]
+    points = [synthetic.point(PLAN, one) for one in (worker, worker.replace(complete_levels={}))]
     several, single = (turns.turn_of(point, (1, 1)) for point in points)
     assert (several.batch, single.batch) == (8, 1)
     assert (several.resolution(), single.resolution(single.iops / 5)) == (8 / 500, 1 / 100)
@@ -556,50 +515,32 @@ def test_verdicts_on_gains_are_seldom_wrong(shape: str) -> None:
 # ---- groups of a scenario
 
 
-def grouped(name: str, *, rounds: int = ROUNDS) -> list[list[str]]:
+def groups_in(name: str, form_name: str = "short", *, compared: bool = True) -> list[CaseGroup]:
     scenario = load(name)
-    form = replace(scenario.short, rounds=rounds)
+    form: Form = getattr(scenario, form_name)
     cases = Cases(scenario, form, {need.name: UNOPENED for need in scenario.targets}, "").all()
-    return [[case.name for case in group.cases] for group in groups_of(cases, scenario.comparisons, form)]
+    return groups_of(cases, scenario.comparisons if compared else (), form)
 
 
-def test_points_that_differ_only_in_a_compared_axis_are_a_group() -> None:
-    first, *_ = grouped("anf-vdbench")[6:]
-    assert first == ["latency-8k near depth 12", "latency-8k far depth 12"]
-    assert [len(group) for group in grouped("anf-vdbench")] == [1] * 6 + [2] * 4
+@cases("measure/groups")
+def test_points_that_are_compared_take_turns(name: str, golden: Golden) -> None:
+    """Points that differ only in a compared axis, families mix by mix, and only chosen axis values."""
+    golden.check([[case.name for case in group.cases] for group in groups_in(name)])
 
 
-def test_families_that_are_compared_are_a_group_mix_by_mix() -> None:
-    groups = grouped("anf-regular-iops")
-    assert [len(group) for group in groups] == [2, 2, 2, 1, 1, 1]
-    assert groups[0] == ["random-4k-cached 100:0", "random-4k 100:0"]
+@cases("measure/group_bases")
+def test_the_gain_of_a_point_is_over_the_family_or_the_axis_value_that_it_is_compared_with(
+    name: str, expected: dict[str, str]
+) -> None:
+    turns = [group for group in groups_in(name) if group.rounds > 1]
+    assert expected.items() <= {case.name: group.compared(case)[0] for group in turns for case in group.cases}.items()
 
 
-def test_the_gain_of_a_point_is_over_the_family_or_the_axis_value_that_it_is_compared_with() -> None:
-    def bases(name: str) -> dict[str, str]:
-        scenario = load(name)
-        cases = Cases(scenario, scenario.short, {need.name: UNOPENED for need in scenario.targets}, "").all()
-        groups = groups_of(cases, scenario.comparisons, scenario.short)
-        return {case.name: group.compared(case)[0] for group in groups if group.rounds > 1 for case in group.cases}
-
-    found = bases("anf-regular-throughput")
-    assert found["sequential-64k-cached 50:50"] == "sequential-64k-cached 50:50"
-    assert found["sequential-64k 50:50"] == "sequential-64k-cached 50:50"
-    assert found["sequential-256k 50:50"] == "sequential-64k 50:50"
-    assert bases("anf-vdbench")["latency-8k far depth 48"] == "latency-8k near depth 48"
-
-
-def test_only_chosen_axis_values_take_turns() -> None:
-    compared = [group for group in grouped("azure-files-clients") if len(group) > 1]
-    assert compared == [["clients clients 7 nconnect 1", "clients clients 7 nconnect 4"]]
-
-
-def test_a_turn_is_a_part_of_the_time_and_never_too_short() -> None:
-    scenario = load("anf-vdbench")
-    for form, turn_ns in ((scenario.short, TURN_NS_MIN), (scenario.full, 100 * SECOND_NS)):
-        cases = Cases(scenario, form, {need.name: UNOPENED for need in scenario.targets}, "").all()
-        single, group = (groups_of(cases, (), form)[index] for index in (0, 6))
-        assert (single.rounds, single.turn_ns) == (1, form.runtime_ns)
-        assert (group.rounds, group.turn_ns) == (6, turn_ns)
-        runtimes = {section.ending.runtime_ns for case in group.cases for section in case.job.sections}
-        assert runtimes == {turn_ns}
+@pytest.mark.parametrize(("form_name", "turn_ns"), [("short", TURN_NS_MIN), ("full", 100 * SECOND_NS)])
+def test_a_turn_is_a_part_of_the_time_and_never_too_short(form_name: str, turn_ns: int) -> None:
+    groups = groups_in("anf-vdbench", form_name, compared=False)
+    form: Form = getattr(load("anf-vdbench"), form_name)
+    assert (groups[0].rounds, groups[0].turn_ns) == (1, form.runtime_ns)
+    assert (groups[6].rounds, groups[6].turn_ns) == (6, turn_ns)
+    runtimes = {section.ending.runtime_ns for case in groups[6].cases for section in case.job.sections}
+    assert runtimes == {turn_ns}

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 
 from data import synthetic
-from data.synthetic import capped, kind, outcome, plan, result, worker_outcome, worker_plan
+from data.synthetic import capped, kind, plan, result, worker_outcome, worker_plan
 from goldens import Golden, cases, matches, present
 from iocurve.analysis.fingerprints import Response, connection_verdict
 from iocurve.analysis.level_changes import levels
@@ -46,14 +46,7 @@ def point(
     measured = worker_outcome(
         {name: kind({latency_ns: operations}, BLOCK) for name in kinds}, intervals=intervals or []
     )
-    return Point(
-        name="p",
-        family="f",
-        axes={},
-        plan=plan([worker.replace(**changes)]),
-        outcome=outcome(measured),
-        machine=machine,
-    )
+    return synthetic.point(plan([worker.replace(**changes)]), measured, machine=machine)
 
 
 # ---- the target
@@ -75,8 +68,8 @@ def test_each_limit_of_a_target_has_its_name(
 def test_a_load_has_its_verdict(load: dict[str, Any], target: dict[str, Any], golden: Golden) -> None:
     """``machine`` is the state of the machine; ``limits`` are those of the target, all else its facts."""
     said = load | {"machine": QUIET.replace(**load["machine"]) if load.get("machine") else load.get("machine", QUIET)}
-    if count := said.pop("rate", None):
-        said["rate"] = Rate(unit="operations", count=count, per_ns=SECOND_NS)
+    if rate := said.pop("rate", None):
+        said["rate"] = Rate(**rate, per_ns=SECOND_NS)
     if pause_ns := said.pop("think_ns", None):
         said["think"] = Think(pause_ns=pause_ns)
     facts = {name: value for name, value in target.items() if name != "limits"}
@@ -86,13 +79,6 @@ def test_a_load_has_its_verdict(load: dict[str, Any], target: dict[str, Any], go
 def test_a_target_that_says_nothing_has_no_limit() -> None:
     assert limit_of(point(10), NFS) is None
     assert [found and found.code for found in verdicts_of(result([point(10)], target=NFS))] == ["unknown"]
-
-
-def course(rates: list[int]) -> list[IntervalOutcome]:
-    return [
-        synthetic.interval(number, number * SECOND_NS, (number + 1) * SECOND_NS, {"read": rate}, BLOCK)
-        for number, rate in enumerate(rates)
-    ]
 
 
 def test_the_limit_of_an_unknown_export_may_be_that_of_a_burst() -> None:
@@ -110,7 +96,7 @@ BURST = NFS.replace(caps=caps({"iops": 1000}, Burst(value=3000, credits=2000)))
 
 @cases("analysis/credits")
 def test_burst_credits_are_told_with_their_time(iops: int, rates: list[int], code: str, text: str) -> None:
-    found = present(limit_of(point(iops, intervals=course(rates)), BURST))
+    found = present(limit_of(point(iops, intervals=synthetic.intervals(rates, BLOCK)), BURST))
     assert (found.code, found.text) == (code, text)
     assert found.evidence[-1].startswith("a full bucket of credits sustains 3,000 IOPS for 1")
 
@@ -168,7 +154,7 @@ def jobs(*workers: Worker, operations: tuple[int, ...]) -> Point:
         worker_outcome({"read": kind({1_000_000: count}, BLOCK)}, number=number, report_group=number)
         for number, count in enumerate(operations)
     ]
-    return Point(name="p", family="f", axes={}, plan=plan(list(workers)), outcome=outcome(*outcomes), machine=QUIET)
+    return synthetic.point(plan(list(workers)), *outcomes, machine=QUIET)
 
 
 def test_rates_of_several_jobs_are_one_limit() -> None:
@@ -215,14 +201,7 @@ def test_a_cap_that_stalls_keep_the_mean_below_is_likely() -> None:
     worker = worker_plan(block_bytes=BLOCK, depth=16)
     reads = kind({10_000_000: 1000, 14_000_000: 340}, BLOCK)
     busy = used(own_share=0.03, others_share=0.9, thread_delay_share=0.1)
-    measured = Point(
-        name="p",
-        family="f",
-        axes={},
-        plan=plan([worker]),
-        outcome=outcome(worker_outcome({"read": reads})),
-        machine=busy,
-    )
+    measured = synthetic.point(plan([worker]), worker_outcome({"read": reads}), machine=busy)
     target = known(throughput_bytes_per_s=100 * MIB)
     found = present(limit_of(measured, target))
     assert (found.code, found.confidence) == ("volume_throughput", "likely")

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import pytest
 
 from data import synthetic
-from data.synthetic import kind, outcome, worker_outcome, worker_plan
+from data.synthetic import kind, worker_outcome, worker_plan
 from goldens import cases, present
 from iocurve.analysis.fingerprints import Response
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, Experiment, Limit, kind_of, limit
@@ -329,15 +329,10 @@ def ratio(value: float, spread: float = 0.0) -> Response:
     """A response with intervals of ten values on each side, the changed ones spread around the ratio."""
 
     def point(rates: list[float]) -> Point:
-        length = SECOND_NS // 20
         counts = [round(rate / 20) for rate in rates]
-        cells = [
-            synthetic.interval(number, number * length, (number + 1) * length, {"read": count}, BLOCK)
-            for number, count in enumerate(counts)
-        ]
         kinds = {"read": kind({1_000_000: sum(counts)}, BLOCK)}
-        made = outcome(worker_outcome(kinds, intervals=cells))
-        return Point(name="p", family="f", axes={}, plan=load(), outcome=made, machine=QUIET)
+        cells = synthetic.intervals(counts, BLOCK, length_ns=SECOND_NS // 20)
+        return synthetic.point(load(), worker_outcome(kinds, intervals=cells), machine=QUIET)
 
     chance = random.Random(3)
     around = [1000 * value * (1 + spread * chance.uniform(-1, 1)) for _ in range(20)]

@@ -205,6 +205,16 @@ def interval(
     )
 
 
+def intervals(
+    counts: Sequence[int], block_bytes: int = 4 * KIB, *, name: str = "read", length_ns: int = SECOND_NS
+) -> list[IntervalOutcome]:
+    """Intervals one after another, with these numbers of operations of one kind."""
+    return [
+        interval(index, index * length_ns, (index + 1) * length_ns, {name: count}, block_bytes)
+        for index, count in enumerate(counts)
+    ]
+
+
 def live(elapsed_ns: int, **changes: Any) -> Live:
     """A snapshot of a run before its first interval, with changes."""
     return Live(
@@ -326,6 +336,21 @@ Measured = tuple[Point, tuple[()]]
 
 def measured(plan: Plan, outcome: Outcome, machine: MachineUse | None = None) -> Measured:
     return Point(name=plan.name, family="", axes={}, plan=plan, outcome=outcome, machine=machine), ()
+
+
+def point(planned: Plan, *workers: WorkerOutcome, **changes: Any) -> Point:
+    """What the workers of a plan measured."""
+    return Point(name="p", family="f", axes={}, plan=planned, outcome=outcome(*workers)).replace(**changes)
+
+
+def reads(counts: Sequence[int], latencies: Values | None = None, block_bytes: int = 4 * KIB, **changes: Any) -> Point:
+    """A worker that reads, with these numbers of operations in successive seconds; ``changes`` are of the point."""
+    done = worker_outcome(
+        {"read": kind(latencies or {100_000: sum(counts)}, block_bytes)},
+        window_ns=(0, len(counts) * SECOND_NS),
+        intervals=intervals(counts, block_bytes),
+    )
+    return point(plan([worker_plan()]), done, **changes)
 
 
 def capped(target: TargetFacts, **limits: int) -> TargetFacts:
@@ -490,13 +515,4 @@ def nfs_point(name: str, family: str, axes: dict[str, int | float | str], iops: 
 
 
 def _course(name: str, per_second: int, seconds: int) -> list[IntervalOutcome]:
-    return [
-        interval(
-            second,
-            second * SECOND_NS,
-            (second + 1) * SECOND_NS,
-            {name: round(per_second * (1 + 0.03 * math.sin(second)))},
-            4 * KIB,
-        )
-        for second in range(seconds)
-    ]
+    return intervals([round(per_second * (1 + 0.03 * math.sin(second))) for second in range(seconds)], name=name)
