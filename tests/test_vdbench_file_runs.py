@@ -26,7 +26,7 @@ from iocurve.foundation.errors import DialectError, PlanError
 from iocurve.foundation.units import SECOND_NS
 from iocurve.machine.processes import ProcessorMeter, Processors
 from iocurve.measure import local
-from vdbench_runs import command_of, run_file
+from vdbench_runs import command_of, read_here, run_file
 
 NOON = datetime(2016, 12, 2, 10, 12, 43, 103_000, UTC)
 RD = "rd=rd1,fwd=fwd1,fwdrate=max,elapsed=2,interval=1"
@@ -39,8 +39,7 @@ def prepared(
 ) -> ParameterFile:
     """Two levels of two directories, and three files of 10,000 bytes in each of the four lowest."""
     text = f"fsd=fsd1,anchor={anchor},depth=2,width=2,files=3,size=10000{fsd}\nfwd=fwd1,fsd=fsd1,{fwd}\n{RD}{rd}\n"
-    (directory / "p").write_text(text, encoding="utf-8")
-    return read_command(["-f", str(directory / "p"), "-o", str(directory / "output"), *options], cwd=directory)
+    return read_here(directory, text, *options)
 
 
 def counts(outcome: Outcome) -> dict[str, int]:
@@ -56,7 +55,6 @@ def formatted(directory: Path, anchor: str, rd: str = ",format=yes") -> dict[str
     """Formats the tree."""
     made = prepared(directory, "operation=read", rd, anchor)
     plan = made.file_plans.formats(made.runs[0], already=False)
-    assert plan
     return counts(local.run(plan.plan))
 
 
@@ -64,7 +62,6 @@ def ran(directory: Path, fwd: str, anchor: str, rd: str = "") -> dict[str, int]:
     """Runs the workload without a format."""
     made = prepared(directory, fwd, rd, anchor)
     plan = made.file_plans.run(made.runs[0], None)
-    assert plan
     return counts(local.run(plan.plan))
 
 
@@ -97,10 +94,8 @@ def test_files_may_be_empty(tmp_path: Path) -> None:
     # As vdbench 5.04.07 makes them for size=0.
     anchor = tmp_path / "tree"
     fsd = f"fsd=fsd1,anchor={anchor},depth=1,width=3,files=10,size=0"
-    (tmp_path / "p").write_text(f"{fsd}\nfwd=fwd1,fsd=fsd1,operation=getattr\n{RD},format=yes\n", encoding="utf-8")
-    made = read_command(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "output")], cwd=tmp_path)
+    made = read_here(tmp_path, f"{fsd}\nfwd=fwd1,fsd=fsd1,operation=getattr\n{RD},format=yes\n")
     plan = made.file_plans.formats(made.runs[0], already=False)
-    assert plan
     assert counts(local.run(plan.plan)) == {"mkdir": 3, "create": 30, "close": 30}
     assert on_disk(anchor) == (3, 30, 0)
 
@@ -159,10 +154,8 @@ def test_trees_are_those_of_vdbench_and_each_restarts_the_others(
 ) -> None:
     anchor = tmp_path / "tree"
     text = f"fsd=fsd1,anchor={anchor},{parameters}\nfwd=fwd1,fsd=fsd1\n{RD},format=(restart,only)\n"
-    (tmp_path / "p").write_text(text, encoding="utf-8")
-    made = read_command(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "output")], cwd=tmp_path)
+    made = read_here(tmp_path, text)
     plan = made.file_plans.formats(made.runs[0], already=False)
-    assert plan
     done = counts(local.run(plan.plan))
     assert listed(anchor) == sorted(expected, key=lambda line: line.rstrip("/").split(" ")[0].encode())
     assert done["create"] == sum(" " in line for line in expected)
@@ -220,7 +213,6 @@ def test_sequential_transfers_continue_where_stopafter_ended_them(tmp_path: Path
     # 12 files of ten transfers, four at a time: three opens each, again and again.
     made = prepared(tmp_path, "operation=read,xfersize=1000,stopafter=4", "", anchor)
     plan = made.file_plans.run(made.runs[0], None)
-    assert plan
     (worker,) = plan.plan.groups[0].workers
     limited = worker.replace(end=worker.end.replace(operations=36 * 2 + 120), ramp_ns=0)
     group = plan.plan.groups[0].replace(workers=(limited,))
@@ -232,7 +224,6 @@ def test_a_rate_counts_transfers_and_no_opens(tmp_path: Path) -> None:
     formatted(tmp_path, anchor)
     made = prepared(tmp_path, "operation=read,xfersize=4k,threads=2", ",distribution=deterministic", anchor)
     plan = made.file_plans.run(made.runs[0], 40.0)
-    assert plan
     assert [worker.rate and worker.rate.count for worker in plan.plan.groups[0].workers] == [40_000, 40_000]
     done = counts(local.run(plan.plan))
     # At 40 a second for 2 s, of which the first is the ramp; a busy machine does fewer.
@@ -247,8 +238,7 @@ def test_a_rate_is_that_of_the_workload_though_it_has_more_threads_than_files(tm
         "fwd=fwd1,fsd=fsd1,operation=read,xfersize=4k,fileio=random,threads=6\n"
         "rd=rd1,fwd=fwd1,fwdrate=200,format=yes,elapsed=2,interval=1,warmup=1,distribution=deterministic\n"
     )
-    (tmp_path / "p").write_text(text, encoding="utf-8")
-    made = read_command(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "output")], cwd=tmp_path)
+    made = read_here(tmp_path, text)
     local.run(made.file_plans.formats(made.runs[0], already=False).plan)
     plan = made.file_plans.run(made.runs[0], None).plan
     workers = plan.groups[0].workers
@@ -265,10 +255,8 @@ def test_threads_are_divided_among_fsds_and_rates_by_skew(tmp_path: Path) -> Non
         "fwd=f1,fsd=(a,b),threads=6,skew=75\nfwd=f2,fsd=a,operation=getattr,threads=2\n"
         "rd=rd1,fwd=f*,fwdrate=1000,el=4,in=1,distribution=uniform\n"
     )
-    (tmp_path / "p").write_text(text, encoding="utf-8")
-    made = read_command(["-f", str(tmp_path / "p")], cwd=tmp_path)
+    made = read_here(tmp_path, text)
     plan = made.file_plans.run(made.runs[0], None)
-    assert plan
     workers = plan.plan.groups[0].workers
     assert Counter(worker.job for worker in workers) == {"f1_a": 3, "f1_b": 3, "f2_a": 2}
     matches("vdbench#threads divided", {worker.job: worker.rate and worker.rate.count for worker in workers})
@@ -280,7 +268,6 @@ def test_threads_are_divided_among_fsds_and_rates_by_skew(tmp_path: Path) -> Non
 def test_over_nfs_the_threads_are_operations_in_flight_of_one_worker(tmp_path: Path) -> None:
     made = prepared(tmp_path, "operation=getattr,threads=6", "", "nfs://h/vol/tree?nconnect=2")
     plan = made.file_plans.run(made.runs[0], 600.0)
-    assert plan
     (worker,) = plan.plan.groups[0].workers
     assert worker.depth == 6
     assert worker.rate
@@ -398,9 +385,8 @@ def test_stopcurve_leaves_the_other_points_of_a_file_systems_curve_out(tmp_path:
         "fsd=fsd1,anchor=/tmp/x,files=1\nfwd=fwd1,fsd=fsd1\nrd=default,fwd=fwd1,elapsed=2,interval=1\n"
         "rd=rd1,fwdrate=curve,stopcurve=.45\nrd=rd2,fwdrate=9\n"
     )
-    (tmp_path / "p").write_text(text, encoding="utf-8")
     engine = Engine()
-    printed(read_command(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "output")], cwd=tmp_path), engine)
+    printed(read_here(tmp_path, text), engine)
     assert [plan.name for plan in engine.plans] == ["rd1", "rd1_(10%)", "rd2"]
     log = (tmp_path / "output/logfile.html").read_text()
     assert "stopcurve=0.45 is reached; the remaining points of the curve are skipped" in log
@@ -415,8 +401,7 @@ def test_enough_data_ends_a_run_but_not_its_format(tmp_path: Path) -> None:
 
 def test_the_skew_report_has_file_workloads(tmp_path: Path) -> None:
     text = f"fsd=fsd1,anchor=/tmp/x,files=1\nfwd=fwd1,fsd=fsd1\nfwd=fwd2,fsd=fsd1\n{RD.replace('fwd1', 'fwd*')}\n"
-    (tmp_path / "p").write_text(text, encoding="utf-8")
-    printed(read_command(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "output")], cwd=tmp_path), Engine())
+    printed(read_here(tmp_path, text), Engine())
     skew = [line.split() for line in (tmp_path / "output/skew.html").read_text().splitlines() if line[:3] == "fwd"]
     assert skew == [["fwd1", "8.00", "50.00", "0.450"], ["fwd2", "8.00", "50.00", "0.450"]]
 
@@ -424,9 +409,8 @@ def test_the_skew_report_has_file_workloads(tmp_path: Path) -> None:
 @cases("vdbench/formats")
 def test_options_clean_and_format_file_systems(tmp_path: Path, options: list[str], rd: str, golden: Golden) -> None:
     text = f"fsd=fsd1,anchor=/tmp/x,files=1\nfwd=fwd1,fsd=fsd1\n{RD}{rd}\n"
-    (tmp_path / "p").write_text(text, encoding="utf-8")
     engine = Engine()
-    made = read_command(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "output"), *options], cwd=tmp_path)
+    made = read_here(tmp_path, text, *options)
     assert made.notes == ()
     printed(made, engine)
     trees = [(plan.name, plan.groups[0].workers[0].tree) for plan in engine.plans]
@@ -435,9 +419,8 @@ def test_options_clean_and_format_file_systems(tmp_path: Path, options: list[str
 
 def test_an_anchor_is_cleaned_once(tmp_path: Path) -> None:
     text = f"loop=2\nfsd=fsd1,anchor=/tmp/x,files=1\nfwd=fwd1,fsd=fsd1\n{RD}\n"
-    (tmp_path / "p").write_text(text, encoding="utf-8")
     engine = Engine()
-    made = read_command(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "output"), "-c"], cwd=tmp_path)
+    made = read_here(tmp_path, text, "-c")
     printed(made, engine)
     assert [plan.name for plan in engine.plans] == ["format_for_rd1", "rd1", "rd1"]
     assert "-c: deletes the files and directories below an anchor" in explain(made)

@@ -5,43 +5,32 @@ from __future__ import annotations
 from decimal import Decimal
 from pathlib import Path
 
-import pytest
-
-from fio_machine import HeldMachine
-from goldens import cases, matches
-from iocurve.dialects.vdbench.command import read_command
+from goldens import cases, data, matches
 from iocurve.dialects.vdbench.explanation import explain
 from iocurve.dialects.vdbench.file_systems import FileSystems, Tree
-from iocurve.dialects.vdbench.parameter_file import ParameterFile
 from iocurve.dialects.vdbench.read.file_values import FileIo, FileSelect, Shares
-from iocurve.foundation.errors import DialectError
+from vdbench_runs import read_text, refused
 
-MACHINE = HeldMachine(paths={}, directories=frozenset({"/d"}))
 FSD = "fsd=fsd1,anchor=/d/a,depth=2,width=3,files=100,size=128k\n"
 FWD = "fwd=fwd1,fsd=fsd1,operation=read\n"
 RD = "rd=rd1,fwd=fwd1,fwdrate=max,elapsed=10,interval=1\n"
 
 
-def prepared(directory: Path, text: str) -> ParameterFile:
-    (directory / "p").write_text(text, encoding="utf-8")
-    return read_command(["-f", str(directory / "p")], cwd=Path("/d"), machine=MACHINE)
-
-
 def found(directory: Path, text: str) -> FileSystems:
-    file_systems = prepared(directory, text).file_systems
+    file_systems = read_text(directory, text).file_systems
     assert file_systems
     return file_systems
 
 
 def test_no_pattern_selects_the_workload_of_formats(tmp_path: Path) -> None:
     text = f"{FSD}fwd=format,threads=2,xfersize=64k\n{FWD}"
-    made = prepared(tmp_path, f"{text}rd=rd1,fwd=f*,fwdrate=100,elapsed=10,interval=1,format=yes\n")
+    made = read_text(tmp_path, f"{text}rd=rd1,fwd=f*,fwdrate=100,elapsed=10,interval=1,format=yes\n")
     assert made.file_systems
     assert [workload.name for workload in made.file_systems.of_run(made.runs[0])] == ["fwd1"]
     assert len(made.file_plans.formats(made.runs[0], already=False).plan.groups[0].workers) == 2
     # vdbench: "Could not find fwd=format".
     matches(
-        "vdbench#no pattern selects", errors(tmp_path, f"{text}rd=rd1,fwd=format,fwdrate=100,elapsed=10,interval=1\n")
+        "vdbench#no pattern selects", refused(tmp_path, f"{text}rd=rd1,fwd=format,fwdrate=100,elapsed=10,interval=1\n")
     )
 
 
@@ -50,13 +39,7 @@ def tree(directory: Path, parameters: str) -> Tree:
 
 
 def explained(directory: Path, text: str) -> list[str]:
-    return explain(prepared(directory, text)).splitlines()
-
-
-def errors(directory: Path, text: str) -> list[str]:
-    with pytest.raises(DialectError) as error:
-        prepared(directory, text)
-    return [error.text for error in error.value.errors]
+    return explain(read_text(directory, text)).splitlines()
 
 
 @cases("vdbench/trees")
@@ -74,42 +57,27 @@ def test_the_defaults_are_those_of_vdbench(tmp_path: Path) -> None:
 
 
 def test_a_percentage_of_reads_replaces_the_operation(tmp_path: Path) -> None:
-    lines = {
-        percent: explained(tmp_path, f"{FSD}{FWD.strip()},fileio=random,rdpct={percent}\n{RD}")[4]
-        for percent in ("0", "40", "100")
-    }
-    rest = "4 KiB at random offsets, as often as the file has such blocks, closes it; takes files in turn"
-    assert lines == {
-        "0": f"  opens a file, writes {rest}",
-        "40": f"  opens a file, reads (40 %) or writes {rest}",
-        "100": f"  opens a file, reads {rest}",
-    }
+    lines = [
+        explained(tmp_path, f"{FSD}{FWD.strip()},fileio=random,rdpct={percent}\n{RD}")[4] for percent in (0, 40, 100)
+    ]
+    matches("vdbench#percentage of reads", lines)
 
 
 def test_workloads_are_explained_in_words(tmp_path: Path) -> None:
-    text = (
-        f"{FSD}fsd=fsd2,anchor=/d/b,total=1m,wss=(64k,2),shared=yes,size=(4k,50,8k,50),openflags=o_direct\n"
-        "fwd=default,xfersize=64k,threads=8\n"
-        "fwd=fwd1,fsd=fsd1,fileselect=random\n"
-        "fwd=fwd2,fsd=*,rdpct=70,fileio=(random,shared),stopafter=100,fileselect=random,skew=20\n"
-        "fwd=fwd3,fsd=fsd1,operation=copy,target=fsd2,fileselect=(poisson,midpoint=5)\n"
-        "fwd=fwd4,fsd=fsd2,operation=write,fileio=(seq,delete),fileselect=(random,once),xf=(4k,10,8k,90)\n"
-        "fwd=fwd5,fsd=fsd1,operation=create\n"
-        "rd=rd1,fwd=fwd1,fwdrate=100,format=(restart,only),el=10,in=1\n"
-        "rd=rd2,fwd=fwd5,fwdrate=max,format=yes,el=10,in=1,operations=(getattr,delete)\n"
-        "rd=rd3,fwd=fwd1,fwdrate=max,format=no,el=10,in=1,fordepth=(1-2,1)\n"
+    matches(
+        "vdbench_file_systems/workloads_are_explained_in_words",
+        explained(tmp_path, data("vdbench/file_workloads.parm"))[:29],
     )
-    matches("vdbench_file_systems/workloads_are_explained_in_words", explained(tmp_path, text)[:29])
 
 
 @cases("vdbench/file_system_errors")
 def test_an_error_is_reported(tmp_path: Path, text: str, expected: str) -> None:
-    assert expected in errors(tmp_path, text)
+    assert expected in [error.partition(" ")[2] if error[0].isdigit() else error for error in refused(tmp_path, text)]
 
 
 def test_rates_of_file_systems_are_a_loop_where_they_are_written(tmp_path: Path) -> None:
     def loops(rd: str) -> list[str]:
-        runs = prepared(tmp_path, f"{FSD}{FWD}rd=rd1,fwd=fwd1,el=10,in=1,{rd}\n").runs
+        runs = read_text(tmp_path, f"{FSD}{FWD}rd=rd1,fwd=fwd1,el=10,in=1,{rd}\n").runs
         return [f"{run.rate.per_second}: {run.loops_text}" for run in runs]
 
     matches(
@@ -123,14 +91,14 @@ def test_a_stream_starts_within_its_part(tmp_path: Path) -> None:
         "sd=sd1,lun=/dev/null,size=10m\nwd=wd1,sd=sd1,xfersize=4k,seekpct=seqnz,streams=4\n"
         "rd=rd1,wd=wd1,iorate=max,el=10,in=1\n"
     )
-    made = prepared(tmp_path, text.replace("/dev/null", str(tmp_path / "f")))
+    made = read_text(tmp_path, text.replace("/dev/null", str(tmp_path / "f")))
     files = [worker.files[0] for worker in made.resolve(made.runs[0]).resolution.plan.groups[0].workers]
     assert len(files) == 4
     assert all(0 < file.start_bytes < file.bytes <= 10 << 18 for file in files)
 
 
 def test_a_format_is_as_fast_as_it_can_whatever_the_rate(tmp_path: Path) -> None:
-    made = prepared(tmp_path, f"{FSD}{FWD}rd=rd1,fwd=fwd1,fwdrate=10,elapsed=10,interval=1,format=yes\n")
+    made = read_text(tmp_path, f"{FSD}{FWD}rd=rd1,fwd=fwd1,fwdrate=10,elapsed=10,interval=1,format=yes\n")
     (run,) = made.runs
     # vdbench's Reqrate of format_for_rd1 and of rd1.
     assert made.file_plans.formats(run, already=False).constants["reqrate"] == 9_999_988

@@ -19,20 +19,15 @@ from iocurve.dialects.vdbench.runs import curve_target
 from iocurve.foundation.errors import DialectError
 from iocurve.job.model import Section, ZonesSaid
 from iocurve.job.resolve import PathKind
+from vdbench_runs import MACHINE, read_text, refused
 
-MACHINE = HeldMachine(paths={"/dev/sdx": ("block", 1 << 30)}, directories=frozenset({"/d"}))
 SDS = "sd=sd1,lun=/d/a,size=1g\nsd=sd2,lun=/d/b,size=1g\n"
 WD = "wd=wd1,sd=*,xf=4k\n"
 RD = "rd=rd1,wd=wd1,iorate=max,el=10,in=1\n"
 
 
-def read(directory: Path, text: str, *arguments: str) -> ParameterFile:
-    (directory / "p").write_text(text, encoding="utf-8")
-    return read_command(["-f", str(directory / "p"), *arguments], cwd=Path("/d"), machine=MACHINE)
-
-
 def sections(directory: Path, text: str, *arguments: str, number: int = 0) -> tuple[Section, ...]:
-    prepared = read(directory, text, *arguments)
+    prepared = read_text(directory, text, *arguments)
     return prepared.resolve(prepared.runs[number]).built.job.sections
 
 
@@ -56,17 +51,9 @@ def view(made: ParameterFile, part: str) -> Any:
 
 @cases("vdbench/files")
 def test_what_a_file_means(tmp_path: Path, text: str, arguments: list[str], paths: list[str], golden: Golden) -> None:
-    made = read(tmp_path, text, *arguments)
+    made = read_text(tmp_path, text, *arguments)
     parts = [path.partition(".") for path in paths]
     golden.check([document(picked(view(made, part), rest)) for part, _, rest in parts])
-
-
-def refused(directory: Path, text: str, *arguments: str) -> list[str]:
-    """Line, column and text of every error."""
-    with pytest.raises(DialectError) as caught:
-        read(directory, text, *arguments)
-    positions = [(error.where, error.text) for error in caught.value.errors]
-    return [f"{where.line}:{where.column} {text}" if where else text for where, text in positions]
 
 
 # -- lines -------------------------------------------------------------------------------------------------------------
@@ -110,7 +97,7 @@ def test_hosts_and_luns_are_mapped(tmp_path: Path) -> None:
 
 
 def loops(directory: Path, rd: str) -> list[str]:
-    return [run.loops_text for run in read(directory, f"{SDS}{WD}rd=rd1,wd=wd1,el=10,in=1,{rd}\n").runs]
+    return [run.loops_text for run in read_text(directory, f"{SDS}{WD}rd=rd1,wd=wd1,el=10,in=1,{rd}\n").runs]
 
 
 @cases("vdbench/series")
@@ -124,7 +111,7 @@ def test_targets_of_a_curve_are_rounded_up(most: float, percent: int, target: in
 
 
 def test_a_curve_keeps_the_skew_that_was_seen_at_the_maximum(tmp_path: Path) -> None:
-    prepared = read(tmp_path, f"{SDS}{WD}rd=rd1,wd=wd1,io=curve,el=10,in=1\n")
+    prepared = read_text(tmp_path, f"{SDS}{WD}rd=rd1,wd=wd1,io=curve,el=10,in=1\n")
     resolved = prepared.resolve(prepared.runs[1], [0.75, 0.25], 400)
     assert [section.pace.rate_total_operations for section in resolved.built.job.sections] == [300, 100]
 
@@ -132,7 +119,7 @@ def test_a_curve_keeps_the_skew_that_was_seen_at_the_maximum(tmp_path: Path) -> 
 @pytest.mark.slow
 def test_five_thousand_definitions_are_looked_at_by_their_differences(tmp_path: Path) -> None:
     lines = "".join(f"rd=rd{number},wd=wd1,io={number + 1},el=10,in=1\n" for number in range(5000))
-    prepared = read(tmp_path, f"{SDS}{WD}{lines}")
+    prepared = read_text(tmp_path, f"{SDS}{WD}{lines}")
     looked_at: list[str] = []
 
     class Counted(HeldMachine):
@@ -154,8 +141,7 @@ def test_files_that_will_be_overwritten_are_listed_together_and_a_device_by_its_
     files: dict[str, tuple[PathKind, int]] = {f"/d/f{number}": ("file", 1 << 20) for number in range(1, 5)}
     machine = HeldMachine(paths={**files, "/dev/sdx": ("block", 1 << 30)}, directories=frozenset({"/d"}))
     sds = "sd=f,lun=/d/f,count=(1,4),size=1m\nsd=raw,lun=/dev/sdx\n"
-    (tmp_path / "p").write_text(f"{sds}wd=wd1,sd=*,rdpct=0,xf=4k\n{RD}")
-    notes, _ = check(read_command(["-f", str(tmp_path / "p")], cwd=Path("/d"), machine=machine))
+    notes, _ = check(read_text(tmp_path, f"{sds}wd=wd1,sd=*,rdpct=0,xf=4k\n{RD}", machine=machine))
     matches("vdbench#files will be", [note.text for note in notes if note.code == "overwrites"])
 
 
@@ -177,17 +163,13 @@ def test_errors(tmp_path: Path, text: str, error: str) -> None:
 
 
 def test_every_keyword_is_honoured_noted_or_refused(tmp_path: Path) -> None:
-    for kind, keywords in TABLE.items():
-        for keyword in keywords:
-            if keyword.refused and kind not in ("rg",):
-                line = f"{keyword.name}=1\n" if kind == "general" else f"{kind}=x1,{keyword.name}=1\n"
-                assert any(keyword.refused in found for found in refused(tmp_path, line))
-            elif keyword.note:
-                line = f"{keyword.name}=1\n" if kind == "general" else f"{kind}=x1,{keyword.name}=1\n"
-                with pytest.raises(DialectError):
-                    # The file is not complete, but what is noted is no error.
-                    read(tmp_path, line)
-                assert not any(keyword.name in found for found in refused(tmp_path, line))
+    for kind, keyword in ((kind, keyword) for kind, keywords in TABLE.items() for keyword in keywords):
+        line = f"{keyword.name}=1\n" if kind == "general" else f"{kind}=x1,{keyword.name}=1\n"
+        if keyword.refused and kind != "rg":
+            assert any(keyword.refused in found for found in refused(tmp_path, line))
+        elif keyword.note:
+            # The file is not complete, but what is noted is no error.
+            assert not any(keyword.name in found for found in refused(tmp_path, line))
 
 
 @pytest.mark.parametrize("writes", [False, True])
@@ -206,17 +188,13 @@ def test_a_hot_band_is_drawn_as_vdbench_draws_it(writes: bool) -> None:
 
 
 def test_what_follows_from_an_include_that_is_missing_is_not_reported(tmp_path: Path) -> None:
-    with pytest.raises(DialectError) as error:
-        read(tmp_path, f"include=luns\n{WD}{RD}")
-    assert [error.text for error in error.value.errors] == [
-        f"{tmp_path / 'luns'} cannot be read: No such file or directory"
-    ]
+    (error,) = refused(tmp_path, f"include=luns\n{WD}{RD}")
+    assert error.endswith(f"{tmp_path / 'luns'} cannot be read: No such file or directory")
 
 
 def test_a_variable_without_a_value_is_reported_once(tmp_path: Path) -> None:
-    with pytest.raises(DialectError) as error:
-        read(tmp_path, f"{SDS}{WD}rd=rd1,wd=wd1,io=max,el=4,in=1,threads=$threads\n")
-    assert [error.text for error in error.value.errors] == ["variable $threads has no value"]
+    (error,) = refused(tmp_path, f"{SDS}{WD}rd=rd1,wd=wd1,io=max,el=4,in=1,threads=$threads\n")
+    assert error.endswith("variable $threads has no value")
 
 
 @pytest.mark.parametrize("option", ["-vc", "-jri", "-cx", "--nonsense", "compare"])
@@ -238,16 +216,3 @@ def test_a_text_without_end_is_refused_quickly(tmp_path: Path) -> None:
 def test_a_typographic_dash_is_named(tmp_path: Path) -> None:
     with pytest.raises(DialectError, match="this begins with the dash '\u2013'; options begin with '-'"):
         read_command(["\u2013f", "p"], cwd=tmp_path)
-
-
-def test_a_variable_follows_an_equals_sign(tmp_path: Path) -> None:
-    """As in vdbench, which takes the others as they are."""
-    text = f"sd=sd1,lun=/d/!dir/$x,size=1g\n{WD}rd=rd1,wd=wd1,iorate=max\n"
-    assert "1:23 variable !size has no value" in refused(
-        tmp_path, text.replace("1g", "!size").replace("/!dir/$x", "/f1")
-    )
-
-
-def test_the_default_of_sds_takes_no_lun(tmp_path: Path) -> None:
-    text = f"sd=default,lun=/d/f1,size=1g\nsd=sd1\n{WD}rd=rd1,wd=wd1,iorate=max\n"
-    assert "1:12 sd=default takes no lun=, as in vdbench" in refused(tmp_path, text)

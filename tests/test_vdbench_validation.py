@@ -8,25 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from fio_machine import HeldMachine
 from goldens import cases, matches
-from iocurve.dialects.vdbench.command import read_command
 from iocurve.dialects.vdbench.parameter_file import ParameterFile
 from iocurve.engine.derived import block_bytes_max
 from iocurve.engine.plan import Verify, VerifyMap
 from iocurve.foundation.errors import DialectError
 from programs import IOCURVE, iocurve
+from vdbench_runs import read_text
 
 pytestmark = pytest.mark.slow
 
-MACHINE = HeldMachine(paths={}, directories=frozenset({"/d"}))
 SD = "sd=sd1,lun=/d/a,size=1g\n"
 REST = "wd=wd1,sd=sd1,xf=8k,rdpct=0\nrd=rd1,wd=wd1,io=max,el=4,in=1\n"
-
-
-def prepared(directory: Path, text: str, *options: str) -> ParameterFile:
-    (directory / "p").write_text(text, encoding="utf-8")
-    return read_command(["-f", str(directory / "p"), *options], cwd=Path("/d"), machine=MACHINE)
 
 
 def planned(made: ParameterFile) -> list[Verify | None]:
@@ -42,7 +35,7 @@ def around(made: ParameterFile) -> tuple[bool, bool] | None:
 def test_what_is_read_around_a_write(
     tmp_path: Path, general: str, option: list[str], expected: list[bool] | None
 ) -> None:
-    found = around(prepared(tmp_path, general + SD + REST, *option))
+    found = around(read_text(tmp_path, general + SD + REST, *option))
     assert (list(found) if found else None) == expected
 
 
@@ -51,7 +44,7 @@ def test_a_block_is_what_divides_all_transfers_and_each_sd_has_a_map(tmp_path: P
         "sd=sd1,lun=/d/a,size=1g\nsd=sd2,lun=/d/b,size=1g,journal=/j\nwd=wd1,sd=*,xf=(4k,50,12k,50)\n"
         "rd=rd1,wd=wd1,io=max,el=4,in=1,forx=(8k,64k)\n"
     )
-    made = prepared(tmp_path, text, "-j")
+    made = read_text(tmp_path, text, "-j")
     verifies = [verify for verify in planned(made) if verify]
     assert [verify.interval_bytes for verify in verifies] == [4096, 4096]
     paths = [verify.map.paths for verify in verifies if verify.map]
@@ -61,19 +54,19 @@ def test_a_block_is_what_divides_all_transfers_and_each_sd_has_a_map(tmp_path: P
 @cases("vdbench/not_validated")
 def test_what_cannot_be_validated_is_refused(tmp_path: Path, text: str, option: str, expected: str) -> None:
     with pytest.raises(DialectError) as error:
-        prepared(tmp_path, text, option)
+        read_text(tmp_path, text, option)
     assert expected in str(error.value)
 
 
 def test_what_a_letter_does_not_do_is_noted(tmp_path: Path) -> None:
-    made = prepared(tmp_path, SD + REST, "-vt", "-jm")
+    made = read_text(tmp_path, SD + REST, "-vt", "-jm")
     matches("vdbench#what letter does", [note.text for note in made.notes if note.code == "no_effect"])
 
 
 def test_a_recovery_reads_whole_blocks_of_the_sd(tmp_path: Path) -> None:
     (tmp_path / "sd1.iocurve-map").touch()
     text = f"sd=sd1,lun=/d/a,size=100m,journal={tmp_path}\n{REST}"
-    made = prepared(tmp_path, text, "-jr")
+    made = read_text(tmp_path, text, "-jr")
     (section,) = made.builder().recovery().sections
     assert (section.load.blocks and block_bytes_max(section.load.blocks.read), section.load.at_end) == (1 << 20, "stop")
     assert section.data.verify
@@ -194,12 +187,12 @@ FILES_RD = "rd=rd1,fwd=fwd1,fwdrate=max,elapsed=2,interval=1"
 def test_file_systems_are_validated_and_what_cannot_be_is_refused(
     tmp_path: Path, text: str, option: str, expected: list[str]
 ) -> None:
-    made = prepared(tmp_path, text + "\n", option)
+    made = read_text(tmp_path, text + "\n", option)
     assert [found.text for found in made.file_plans.obstacles(made.runs)] == expected
 
 
 def test_a_validated_file_system_has_blocks_of_the_divisor_of_all_transfers(tmp_path: Path) -> None:
-    made = prepared(tmp_path, FSD + FWD.replace("4k", "6k") + FILES_RD + ",format=yes\n", "-v")
+    made = read_text(tmp_path, FSD + FWD.replace("4k", "6k") + FILES_RD + ",format=yes\n", "-v")
     assert made.validation
     assert made.validation.interval_bytes == 2048
     planned = [made.file_plans.formats(made.runs[0], already=False), made.file_plans.run(made.runs[0], None)]

@@ -4,15 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from typing import TextIO
 
+import pytest
 from msgspec.structs import replace
 
+from fio_machine import HeldMachine
 from iocurve.dialects.base import ParsedCommand
-from iocurve.dialects.vdbench.command import parsed
+from iocurve.dialects.vdbench.command import parsed, read_command
 from iocurve.dialects.vdbench.parameter_file import ParameterFile
 from iocurve.dialects.vdbench.runner import Writer
+from iocurve.foundation.errors import DialectError
 from iocurve.measure.jobs import RunPlan, walk
+
+MACHINE = HeldMachine(paths={"/dev/sdx": ("block", 1 << 30)}, directories=frozenset({"/d"}))
+
+
+def read_text(directory: Path, text: str, *options: str, machine: HeldMachine = MACHINE) -> ParameterFile:
+    """Reads a parameter file on a machine that has the directory ``/d``."""
+    (directory / "p").write_text(text, encoding="utf-8")
+    return read_command(["-f", str(directory / "p"), *options], cwd=Path("/d"), machine=machine)
+
+
+def read_here(directory: Path, text: str, *options: str) -> ParameterFile:
+    """Reads a parameter file on this machine; runs write their reports to ``output`` in the directory."""
+    (directory / "p").write_text(text, encoding="utf-8")
+    return read_command(["-f", str(directory / "p"), "-o", str(directory / "output"), *options], cwd=directory)
+
+
+def refused(directory: Path, text: str, *options: str) -> list[str]:
+    """Line, column and text of every error of a parameter file."""
+    with pytest.raises(DialectError) as caught:
+        read_text(directory, text, *options)
+    positions = [(error.where, error.text) for error in caught.value.errors]
+    return [f"{where.line}:{where.column} {text}" if where else text for where, text in positions]
 
 
 def command_of(file: ParameterFile) -> ParsedCommand:
