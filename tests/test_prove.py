@@ -112,7 +112,7 @@ def judged(
 
 def played(said: int | dict[str, Any]) -> Point:
     """A steady run at a rate, or one of several levels: ``rates`` has each with its seconds."""
-    more = {"level": said} if isinstance(said, int) else dict(said)
+    more: dict[str, Any] = {"level": said} if isinstance(said, int) else dict(said)
     if rates := more.pop("rates", None):
         return run([rate for rate, seconds in rates for _ in range(seconds)], **more)
     return level(more.pop("level"), **more)

@@ -220,7 +220,7 @@ def test_limits_are_named_where_the_points_of_a_run_show_them(name: str, drawn: 
     found: dict[str, list[object]] = {}
     for load, limit in told(drawn, loads).items():
         code, _ = _code(limit) or ("none", "")
-        first = [limit.confidence, limit.text, *limit.evidence] if limit else []
+        first: list[object] = [limit.confidence, limit.text, *limit.evidence] if limit else []
         size, reads = load.block_bytes // KIB, f"{load.read_share:.0%}"
         found.setdefault(code, first).append([size, reads, load.depth, load.connections])
     matches(f"drawn_limits#{name}", found)
@@ -364,8 +364,8 @@ def measured(iops: int, block_bytes: int, name: str, depth: int, delay: float) -
     worker = worker_plan([(name, 1)], block_bytes=block_bytes, depth=depth, nconnect=2)
     intervals = synthetic.intervals([iops // 10] * 10, block_bytes, name=name, length_ns=SECOND_NS // 10)
     done = worker_outcome({name: kind({depth * SECOND_NS // iops: iops}, block_bytes)}, intervals=intervals)
-    shares = {"own_share": 0.1, "target_share": 0.0, "others_share": 0.2, "thread_delay_share": delay}
-    machine, family = MachineUse(busy_share=0.3, cpus=2, **shares), f"{block_bytes} {name}"
+    machine = MachineUse(busy_share=0.3, cpus=2, own_share=0.1, target_share=0.0, others_share=0.2)
+    machine, family = machine.replace(thread_delay_share=delay), f"{block_bytes} {name}"
     return synthetic.point(plan([worker]), done, family=family, axes={"depth": depth}, machine=machine)
 
 

@@ -12,7 +12,7 @@ import pytest
 from bench.sizing.__main__ import TABLE, answers, table
 from data import synthetic
 from data.synthetic import VOLUME, fio_run
-from goldens import Golden, cases, matches, present
+from goldens import Golden, cases, document, present
 from iocurve.advice import facts, sizing, volumes
 from iocurve.advice.demand import Alternative, Demand, measured_demand, parse_mix, read_prices
 from iocurve.advice.observation import KindObserved, Observation, ObservedInterval
@@ -51,63 +51,39 @@ def test_the_questions_of_the_documents() -> None:
     assert table(rows) == TABLE.read_text()
 
 
-def test_levels_for_4500_mib_per_s() -> None:
-    found = sizing.sized(demanded(bytes_per_s=4500 * MIB))
-    auto = {one.name: one.gib / 1024 for one in found.alternatives if one.how == "auto QoS"}
-    matches("size/levels_for_4500_mib_per_s", auto)
-    assert alternative(found, "anf-flexible").provisioned == "pool 8 TiB, volume 50 GiB set to 4,500 MiB/s"
-    assert alternative(found, "anf-ultra", "manual").provisioned == "pool 36 TiB, volume 50 GiB set to 4,500 MiB/s"
-    provisioned = [one.gib for one in found.alternatives]
-    assert provisioned == sorted(provisioned)
+@cases("advice/sized")
+def test_a_demand_is_sized(
+    demand: dict[str, Any], options: dict[str, Any], prices: str, names: list[str], golden: Golden, tmp_path: Path
+) -> None:
+    """``names`` are of alternatives with how they are sized, of impossible ones, and of other parts of the answer."""
+    (tmp_path / "prices.toml").write_text(prices)
+    known = {"prices": read_prices(tmp_path / "prices.toml")} if prices else {}
+    found = sizing.sized(demanded(**demand), **options, **known)
+    parts: dict[str, Any] = {name: getattr(found, name) for name in ("clients_of", "clients", "in_flight")}
+    parts |= {one.name: one for one in found.impossible}
+    parts |= {f"{one.name} {one.how}".strip(): one for one in found.alternatives}
+    golden.check([document(parts[name]) for name in names])
+    order = [(one.month is None, one.month or one.gib) for one in found.alternatives]
+    assert order == sorted(order)
 
 
-def test_a_level_that_is_too_small_says_which_limit() -> None:
-    found = sizing.sized(demanded(bytes_per_s=5000 * MIB, latency_ns=MILLISECOND_NS), kinds=("volume",))
-    refused = {one.name: one.why for one in found.impossible}
-    assert refused["anf-premium"] == "the largest has volume's throughput: 4,500 MiB/s"
-    assert refused["azure-files-v1"] == "an operation takes about 2 ms there"
-
-
-def test_a_share_of_azure_files_on_its_burst() -> None:
-    found = sizing.sized(demanded(iops=30_000), kinds=("volume",))
-    steady, bursting = (alternative(found, "azure-files-v1", how) for how in ("", "on burst"))
-    steady = next(one for one in found.alternatives if one.name == "azure-files-v1" and not one.how)
-    assert (steady.gib, bursting.gib) == (27_000, 10_000)
-    # (30,000 - 13,000) x 3,600 s of credits at 17,000 beyond the baseline.
-    assert "30,000 IOPS last 1 h from full credits; then 13,000 IOPS" in bursting.notes
+def test_credits_last_until_they_are_spent() -> None:
     limits = profile_limits.resolve("azure-files-v1", 10_000 << 30)
     assert volumes.burst_ns(limits, 21_500) == 2 * 3_600_000_000_000
     assert volumes.burst_ns(limits, 13_000) is None
 
 
-def test_provisioned_v2_is_set() -> None:
-    one = alternative(sizing.sized(demanded(iops=50_000, block_bytes=8 * KIB, capacity_bytes=TIB)), "azure-files-v2")
-    assert (one.gib, one.iops_set, one.mib_per_s_set) == (1024, 50_000, 391)
+@cases("advice/wrong_prices")
+def test_prices_that_cannot_be_read_are_refused(text: str, error: str, tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text(text)
+    with pytest.raises(DialectError, match=error):
+        read_prices(tmp_path / "prices.toml")
 
 
 @cases("advice/disks")
 def test_disks(demand: dict[str, int], name: str, count: int, vm: str) -> None:
     one = alternative(sizing.sized(demanded(**demand), kinds=("disk",)), name)
     assert (one.count, one.vm) == (count, vm)
-
-
-def test_clients_with_and_without_nconnect() -> None:
-    found = sizing.sized(demanded(bytes_per_s=10 * 1024 * MIB), vm="Standard_D16_v4", nconnect=4, kinds=("volume",))
-    (one,) = found.clients
-    assert found.clients_of.startswith("azure-files-v2")
-    assert (one.vm, one.nconnect, one.count, one.count_without_nconnect) == ("Standard_D16_v4", 4, 7, 19)
-
-
-def test_in_flight_is_divided_among_clients_and_jobs() -> None:
-    demand = demanded(iops=400_000, latency_ns=2 * MILLISECOND_NS)
-    found = present(sizing.sized(demand, vm="Standard_D32s_v5", clients=5, kinds=("volume",)).in_flight)
-    assert (found.operations, found.per_client, found.jobs, found.depth) == (800, 160, 3, 54)
-
-
-def test_the_window_of_a_connection() -> None:
-    demand = demanded(bytes_per_s=800 * MIB, round_trip_ns=2 * MILLISECOND_NS)
-    found = present(sizing.sized(demand, vm="Standard_D32s_v5", clients=1, nconnect=1, kinds=("volume",)).in_flight)
-    assert found.window_bytes == -(-800 * MIB * 2 // 1000)
 
 
 def test_what_a_chain_carries_and_which_link_binds() -> None:
@@ -137,48 +113,6 @@ def test_a_configuration_is_judged_by_a_load(capsys: pytest.CaptureFixture[str])
     assert fits["verdict"].startswith("filestore-zonal:4TiB carries 20,000 IOPS, 70 % reads: 57.7 % of volume's write")
     assert fits["next_step"] == "1 TiB more gives 260 MiB/s"
     assert size(capsys, "--have", "anf-premium:4TiB")["verdict"] == ""
-
-
-def test_the_clients_of_a_volume_are_machines_of_its_cloud() -> None:
-    found = sizing.sized(demanded(iops=400_000, read_percent=100.0), kinds=("volume",))
-    names = [one.name for one in found.alternatives]
-    assert any(name.startswith("filestore") for name in names)
-    assert not found.clients_of.startswith("filestore")
-    assert all(one.vm.startswith("Standard_") for one in found.clients)
-
-
-def test_auto_qos_is_priced_by_its_pool(tmp_path: Path) -> None:
-    path = tmp_path / "prices.toml"
-    path.write_text("[prices.anf-premium]\ngib_month = 0.5\n")
-    found = sizing.sized(demanded(bytes_per_s=100 * MIB), prices=read_prices(path), kinds=("volume",))
-    one = alternative(found, "anf-premium", "auto")
-    assert one.provisioned == "quota 1.5625 TiB in a pool of 2 TiB"
-    assert (one.gib, one.pool_gib, one.month) == (1600, 2048, 1024.0)
-
-
-def test_a_price_of_an_unknown_product_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "prices.toml"
-    path.write_text("[prices.anf-premum]\nmonth = 1.5\n[prices.Standard_D32s_v6]\nmonth = 1\n")
-    with pytest.raises(DialectError, match="there is no product 'anf-premum'; did you mean anf-premium"):
-        read_prices(path)
-
-
-def test_prices_are_the_users(tmp_path: Path) -> None:
-    path = tmp_path / "prices.toml"
-    path.write_text(
-        'currency = "EUR"\n[prices.anf-premium]\ngib_month = 0.25\n[prices.anf-ultra]\ngib_month = 0.35\n'
-        "[prices.anf-flexible]\ngib_month = 0.1\nmib_per_s_month = 2\n"
-    )
-    found = sizing.sized(demanded(bytes_per_s=128 * MIB), prices=read_prices(path), kinds=("volume",))
-    priced = {(one.name, one.how): one.month for one in found.alternatives if one.month is not None}
-    assert priced["anf-premium", "auto QoS"] == 512.0
-    assert priced["anf-ultra", "auto QoS"] == 358.4
-    # 128 MiB/s come with the pool; the user's price counts each of them.
-    assert priced["anf-flexible", "manual QoS"] == 102.4 + 256
-    assert [one.month for one in found.alternatives][: len(priced)] == sorted(priced.values())
-    path.write_text("[prices.anf-premium]\ngib_month = -1\nper_gb = 2\n")
-    with pytest.raises(DialectError, match="per_gb"):
-        read_prices(path)
 
 
 def test_a_measured_curve(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
