@@ -5,15 +5,17 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from iocurve.cli import main
 
+T = TypeVar("T")
 IOCURVE = (sys.executable, "-m", "iocurve")
 
 
@@ -38,3 +40,12 @@ def iocurve(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedPro
 def completed(command: Sequence[str | Path], *, timeout: float = 60, **how: Any) -> subprocess.CompletedProcess[str]:
     """A command, run to its end as a process."""
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, **how)
+
+
+def awaited(found: Callable[[], T], missing: str) -> T:
+    """The first value that is true; fails with ``missing`` if there is none for 30 s."""
+    deadline = time.monotonic() + 30
+    while not (value := found()):
+        assert time.monotonic() < deadline, missing
+        time.sleep(0.01)
+    return value

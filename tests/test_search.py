@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 
 from bench.truth import curves, open_loops, simulated
 from data import synthetic
-from goldens import cases, matches, present
+from goldens import Golden, cases, matches, present
 from iocurve.analysis.check_names import SEARCHES
 from iocurve.analysis.headlines import headlines_of
 from iocurve.cli.measure import SearchOptions
@@ -83,37 +84,42 @@ def test_a_knee_of_rates_without_intervals_has_none(iodepth_max: int) -> None:
     assert math.isinf(knee.find(unsure, iodepth_max).unloaded_ns.error)
 
 
-def test_a_sharp_knee_takes_few_points() -> None:
-    target = Simulated(capped(20_000, 0.005), noise=0.002)
-    found = knee.find(target, 4096)
-    assert target.asked == [1, 4, 16, 64, 256, 1024, 4096, 100]
-    assert found.at.in_flight == 100
-    assert found.stopped == "from depth 256 to 1024 the rate changed by only -0.1%, and up to 4096 by +0.1%"
-
-
-def test_a_soft_knee_is_looked_at_more_closely_where_it_bends() -> None:
+def one_server(in_flight: float) -> float:
     """One server of 50 µs behind 1 ms: the mean value analysis of a closed system."""
-
-    def rate(in_flight: float) -> float:
-        queue = 0.0
-        carried = 0.0
-        for number in range(1, int(in_flight) + 1):
-            wait = 50e-6 * (1 + queue)
-            carried = number / (1e-3 + wait)
-            queue = carried * wait
-        return carried
-
-    found = knee.find(Simulated(rate, noise=0.002), 4096)
-    # Capacity 20,000, unloaded 1.05 ms.
-    assert found.in_flight.mean == pytest.approx(21, rel=0.05)
-    around = [sample.in_flight for sample in found.samples if 4 < sample.in_flight < 64]
-    assert len(around) >= 3
+    queue = rate = 0.0
+    for number in range(1, int(in_flight) + 1):
+        wait = 50e-6 * (1 + queue)
+        rate = number / (1e-3 + wait)
+        queue = rate * wait
+    return rate
 
 
-def test_a_target_that_still_grows_gives_a_lower_bound() -> None:
-    found = knee.find(Simulated(capped(1e9, 0.001)), 300)
-    assert not found.saturated
-    assert found.stopped == "the rate still grew at depth 300, the highest allowed (--iodepth-max)"
+CURVES: dict[str, Callable[[float], float]] = {
+    "20,000 IOPS, 5 ms": capped(20_000, 0.005),
+    "100 IOPS, 40 ms": capped(100, 0.04),
+    "1 ms, without a limit": capped(1e9, 0.001),
+    "1,000 IOPS at any depth": lambda _: 1000.0,
+    "1,000 IOPS from depth 4 on, and twice as many from depth 200 on": lambda n: (
+        250 * min(n, 4) + 10 * min(max(n - 100, 0), 100)
+    ),
+    "falling from depth 50 on": lambda n: 1_000 * n / (1 + (n / 50) ** 2),
+    "tending to 20,000 IOPS": lambda n: 200 * n / (1 + 0.01 * (n - 1)),
+    "one server": one_server,
+}
+
+
+@cases("measure/knees")
+def test_a_knee_is_found_with_few_points_and_told(
+    curve: str, how: dict[str, Any], in_flight: float | None, capacity: float | None, golden: Golden
+) -> None:
+    target = Simulated(CURVES[curve], noise=how.get("noise", 0.01))
+    found = knee.find(target, how.get("iodepth_max", 4096), look_max=how.get("look_max", knee.DEPTH_MAX))
+    assert in_flight is None or found.in_flight.mean == pytest.approx(in_flight, rel=0.05)
+    facts = knee_facts("rw=randread", found, None)
+    (bounds,) = (finding.figure for finding in facts.findings if finding.name == "capacity")
+    assert capacity is None or (bounds.low or 0) <= capacity <= (bounds.high or math.inf)
+    rate = (bounds.kind, bounds.high is None, f"{found.capacity_iops.mean:.3g}")
+    golden.check([found.saturated, found.form, found.grew_again_at, found.stopped, target.asked, rate, facts.remarks])
 
 
 @pytest.mark.parametrize(
@@ -147,57 +153,6 @@ def test_the_depth_for_a_share_of_the_capacity_is_the_answer_where_it_is_asked_f
     assert "depth for 90 % of capacity" in [finding.name for finding in facts.findings]
     assert SEARCHES["knee"].items() <= {finding.name: finding.unit for finding in facts.findings}.items()
     assert facts.remarks[0] == BOUNDS
-
-
-def test_a_search_that_ends_at_the_highest_depth_says_so() -> None:
-    growing = knee_facts("rw=randread", knee.find(Simulated(capped(1e9, 0.001)), 300), None)
-    matches("measure#search ends highest", growing.remarks[0])
-    soft = Simulated(lambda n: 200 * n / (1 + 0.01 * (n - 1)), noise=0.002)
-    tending = knee_facts("rw=randread", knee.find(soft, 4096), None)
-    assert tending.remarks[0].startswith("the form of the curve is unknown: the rate may still grow beyond depth 4096.")
-    (capacity,) = (finding.figure for finding in tending.findings if finding.name == "capacity")
-    assert capacity.kind == "bounds"
-    assert (capacity.low or 0) <= 20_000 <= (capacity.high or 0)
-
-
-def test_a_capacity_without_an_upper_bound_is_told_as_at_least() -> None:
-    growing = knee_facts("rw=randread", knee.find(Simulated(capped(1e9, 0.001)), 300), None)
-    (capacity,) = (finding.figure for finding in growing.findings if finding.name == "capacity")
-    assert (capacity.kind, capacity.high) == ("bounds", None)
-    assert capacity.bounds_text.startswith("at least 29")
-
-
-def plateau(in_flight: float) -> float:
-    """1,000 IOPS from depth 4 on; from depth 100 to 200 the rate doubles."""
-    return 250 * min(in_flight, 4) + 10 * min(max(in_flight - 100, 0), 100)
-
-
-def test_a_plateau_is_not_the_capacity_where_the_rate_grows_beyond_it() -> None:
-    found = knee.find(Simulated(plateau), 4096)
-    assert found.capacity_iops.low <= 2_000 <= found.capacity_iops.high
-    assert found.capacity_iops.mean == pytest.approx(2_000, rel=0.01)
-    assert found.grew_again_at is not None
-    assert 4 <= found.grew_again_at < 200
-    assert "grew again beyond it" in " ".join(knee_facts("rw=randread", found, None).remarks)
-
-
-def test_a_last_look_goes_no_deeper_than_a_second_of_latency_and_the_memory_for_it() -> None:
-    slow, large = Simulated(capped(100, 0.04), noise=0.002), Simulated(capped(20_000, 0.005), noise=0.002)
-    assert knee.find(slow, 4096).saturated
-    assert max(slow.asked) == 100
-    assert knee.find(large, 4096, look_max=64).saturated
-    assert max(large.asked) == 1024
-
-
-def test_the_capacity_of_a_rate_that_falls_is_its_maximum() -> None:
-    def rate(in_flight: float) -> float:
-        return 1_000 * in_flight / (1 + (in_flight / 50) ** 2)
-
-    found = knee.find(Simulated(rate), 4096)
-    assert found.form == "falling"
-    assert found.capacity_iops.low <= 25_000 <= found.capacity_iops.high
-    assert found.capacity_iops.mean == pytest.approx(25_000, rel=0.02)
-    assert "the capacity is the maximum" in knee_facts("rw=randread", found, None).remarks[0]
 
 
 @pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
@@ -253,12 +208,6 @@ def test_bounds_hold_on_curves_of_any_form(noise: curves.Noise) -> None:
     by_name = dict(zip(curves.DESIGNED | curves.VERIFIED, counted, strict=True))
     assert by_name["error function"].unknown <= 1
     assert by_name["USL, kappa > 0"].unknown == 3
-
-
-def test_a_target_of_one_server_has_its_knee_at_one() -> None:
-    found = knee.find(Simulated(lambda _: 1000.0, noise=0.002), 4096)
-    assert found.in_flight.mean == pytest.approx(1.0, rel=0.02)
-    assert found.at.in_flight == 1
 
 
 def test_the_law_gives_back_its_own_terms() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from bench.servers import Server
-from goldens import matches, rows
+from goldens import cases, matches, rows
 from iocurve.dialects.fio.command import parsed, read_command
 from iocurve.dialects.fio.verify_state import State
 from iocurve.engine import plan
@@ -36,16 +36,10 @@ def verify(method: str = "crc32c", **changes: Any) -> plan.Verify:
     return plan.Verify.from_builtins({"method": method, "pattern": pattern, **changes})
 
 
-def engine_of(kind: str) -> plan.EnginePlan:
-    """An engine for local files."""
-    how = plan.FileOpen(direct=False, durability="none", invalidate=False)
-    return plan.MmapEngine(open=how) if kind == "mmap" else local_engine(kind)
-
-
 def writer(path: Path | str, engine: plan.EnginePlan | None = None, **changes: Any) -> plan.Worker:
     """Writes 4 KiB blocks of a file of 1 MiB at random, each once, and reads them back."""
     return worker(
-        engine or engine_of("sync"),
+        engine or local_engine("sync"),
         "",
         **{
             "files": (file_plan(path, layout="fill", keep=True),),
@@ -87,20 +81,31 @@ def change(path: Path, place: int) -> None:
 
 
 @pytest.mark.parametrize("kind", LOCAL)
-def test_written_data_are_read_back_and_match(kind: str, tmp_path: Path) -> None:
-    path = tmp_path / "data"
-    outcome = local.run(plan_of(writer(path, engine_of(kind))))
-    assert operations(outcome) == {"write": (256, 0), "read": (256, 0)}
-    assert len({path.read_bytes()[start : start + 4 * KIB] for start in range(0, MIB, 4 * KIB)}) == 256
+@cases("engine/read_back")
+def test_written_data_are_read_back_and_match(
+    kind: str, changes: dict[str, Any], end: dict[str, int], reads: list[int], writes: int, tmp_path: Path
+) -> None:
+    """``changes`` are of the verification, ``reads`` the fewest and the most."""
+    of_end = {"end": plan.End(**({"runtime_ns": None, "bytes": None, "operations": None} | end))} if end else {}
+    access = {"access": plan.Access(cover="independent", passes="fresh")} if reads[0] < reads[1] else {}
+    made = writer(tmp_path / "data", local_engine(kind), verify=verify(**changes), **of_end, **access)
+    outcome = local.run(plan_of(made))
+    counts = operations(outcome)
+    assert counts["write"] == (writes, 0)
+    assert reads[0] <= counts["read"][0] <= reads[1]
+    assert counts["read"][1] == 0
     # An interval in which the machine was busy with something else has no reads.
-    reads = [part.operations["read"] for part in outcome.workers[0].intervals if "read" in part.operations]
-    assert sum(one.operations for one in reads) == 256
+    intervals = [part.operations["read"] for part in outcome.workers[0].intervals if "read" in part.operations]
+    assert sum(one.operations for one in intervals) == counts["read"][0]
+    if not end:
+        content = (tmp_path / "data").read_bytes()
+        assert len({content[start : start + 4 * KIB] for start in range(0, MIB, 4 * KIB)}) == 256
 
 
 @pytest.mark.parametrize("kind", LOCAL)
 def test_a_changed_byte_is_found_at_its_offset(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "data"
-    made = writer(path, engine_of(kind))
+    made = writer(path, local_engine(kind))
     local.run(plan_of(made))
     assert operations(local.run(plan_of(only(made)))) == {"write": (0, 0), "read": (256, 0)}
     change(path, 100 * 4 * KIB + 1234)
@@ -161,34 +166,11 @@ def test_blocks_that_differ_are_dumped_and_nothing_is_overwritten(
     assert (here / "data.4096.expected").read_text() == "mine"
 
 
-@pytest.mark.parametrize("kind", LOCAL)
-def test_blocks_that_were_written_again_hold_the_newest_write(kind: str, tmp_path: Path) -> None:
-    access = plan.Access(cover="independent", passes="fresh")
-    end = plan.End(runtime_ns=None, bytes=4 * MIB, operations=None)
-    counts = operations(local.run(plan_of(writer(tmp_path / "data", engine_of(kind), access=access, end=end))))
-    assert counts["write"] == (1024, 0)
-    # 256 independent draws: 1 - 1/e^4 of the blocks are expected, 251.
-    assert 240 <= counts["read"][0] <= 256
-
-
 def test_reads_of_a_mix_are_not_compared_but_its_writes_are(tmp_path: Path) -> None:
     path = tmp_path / "data"
     path.write_bytes(os.urandom(MIB))
     counts = operations(local.run(plan_of(writer(path, operations=(READ, WRITE)))))
     assert counts["read"][0] == 256
-
-
-@pytest.mark.parametrize("kind", LOCAL)
-def test_each_pass_is_read_back(kind: str, tmp_path: Path) -> None:
-    end = plan.End(runtime_ns=None, bytes=3 * MIB, operations=None)
-    made = writer(tmp_path / "data", engine_of(kind), end=end, verify=verify(pass_bytes=MIB))
-    assert operations(local.run(plan_of(made))) == {"write": (768, 0), "read": (768, 0)}
-
-
-@pytest.mark.parametrize("kind", LOCAL)
-def test_a_backlog_is_read_back_while_the_load_goes_on(kind: str, tmp_path: Path) -> None:
-    made = writer(tmp_path / "data", engine_of(kind), verify=verify(backlog=10))
-    assert operations(local.run(plan_of(made))) == {"write": (256, 0), "read": (256, 0)}
 
 
 def test_a_runtime_that_ends_before_the_pass_says_that_not_all_was_read_back(tmp_path: Path) -> None:

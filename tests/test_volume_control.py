@@ -18,7 +18,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,7 +26,7 @@ from rich.console import Console
 
 from bench.servers import IOCURVE, Server
 from bench.servers import volume as serve
-from goldens import cases, matches, present, rows
+from goldens import Golden, cases, data, has, matches, present, rows
 from iocurve.cli.commands import run
 from iocurve.foundation.errors import DialectError, TargetError
 from iocurve.foundation.units import GIB, MIB, SECOND_NS, TIB
@@ -41,7 +40,7 @@ from iocurve.volume.limits import AddedLatency, Limits
 from iocurve.volume.messages import ServedStats
 from iocurve.volume.metrics import VolumeMetrics
 from iocurve.volume.spec import ExportSpec, VolumeSpec, parse_export, read_spec
-from programs import completed, iocurve
+from programs import awaited, completed, iocurve
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("runtime")]
 
@@ -176,36 +175,11 @@ def test_a_user_s_profile_is_set_while_the_volume_serves(
 
 
 def wait_for_connection(server: Server) -> list[dict[str, Any]]:
-    patience = time.monotonic() + 30
-    while not (connections := stats(server)["connections"]):
-        assert time.monotonic() < patience, "the connection is not there"
-        time.sleep(0.01)
-    found: list[dict[str, Any]] = connections
-    return found
+    return awaited(lambda: list(stats(server)["connections"]), "the connection is not there")
 
 
 def test_rates_cover_the_time_between_two_readings() -> None:
-    counters = dict.fromkeys(
-        ("reads", "writes", "read_bytes", "write_bytes", "throttled_operations", "throttled_ns"), 0
-    )
-    connection_counters = ("accepted", "closed", "refused", "timed_out")
-    calls = dict.fromkeys(
-        (
-            *("commits", "other_operations", "protocol_errors", "connection_memory_bytes"),
-            *(f"connections_{name}" for name in connection_counters),
-        ),
-        0,
-    )
-    connection = {"peer": "127.0.0.1:700", "in_flight": 0}
-    before = {"uptime_ns": 10**9, **counters, **calls, "exports": [], "clients": []}
-    before |= {"threads_starved_ns": [0, 2 * 10**8], "nfs3_procedures": {"LOOKUP": 5}, "nfs4_operations": {}}
-    before |= {"nfs4": dict.fromkeys(("clients", "slots", "states", "ranges"), 0)}
-    before |= {"connections": [{"id": 7} | connection | counters]}
-    done = counters | {"reads": 30, "read_bytes": 300, "throttled_operations": 4, "throttled_ns": 8000}
-    connections = [{"id": number} | connection | done for number in (7, 8)]
-    after = before | {"uptime_ns": 4 * 10**9, **done, "connections": connections}
-    after |= {"threads_starved_ns": [9 * 10**8, 10**9]}
-    after |= {"nfs3_procedures": {"LOOKUP": 35, "REMOVE": 6}, "nfs4_operations": {"OPEN": 3}}
+    before, after = json.loads(data("volume/two_readings.json"))
     found = volume_view.rates(*map(ServedStats.from_builtins, (before, after)))
     shown = io.StringIO()
     Console(width=200, file=shown).print(volume_view.tables(found))
@@ -214,11 +188,7 @@ def test_rates_cover_the_time_between_two_readings() -> None:
     assert 'iocurve_volume_thread_starved_seconds_total{thread="1"} 1.0' in metrics
     assert 'iocurve_volume_nfs_operations_total{operation="OPEN",version="4.1"} 3.0' in metrics
     matches("volume#rates cover time", [line.split() for line in shown.getvalue().splitlines()[-3:]])
-    rates = found.to_builtins()
-    assert rates["nfs_operations_per_s"] == {"NFSv3 LOOKUP": 10, "NFSv3 REMOVE": 2, "NFSv4.1 OPEN": 1}
-    assert (rates["starved_share"], rates["threads_starved_ns"]) == (0.3, (9 * 10**8, 10**9))
-    assert (rates["interval_s"], rates["read_iops"], rates["read_bytes_per_s"]) == (3, 10, 100)
-    assert [one["throttled_mean_ns"] for one in rates["connections"]] == [2000, 2000]
+    matches("volume#rates between readings", found.to_builtins())
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -320,10 +290,7 @@ def metrics_of(*options: str) -> Iterator[tuple[Server, str]]:
         port = free.getsockname()[1]
     with serve(*options, "--metrics", str(port)) as server:
         # The control socket exists before the metrics server starts; the test waits for the last one.
-        patience = time.monotonic() + 30
-        while socket.socket().connect_ex(("127.0.0.1", port)) != 0:
-            assert time.monotonic() < patience, "no metrics"
-            time.sleep(0.05)
+        awaited(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0, "no metrics")
         yield server, f"http://127.0.0.1:{port}/metrics"
 
 
@@ -405,21 +372,20 @@ def test_too_many_connections_are_refused(served: Server, runtime: Path) -> None
 def connect(runtime: Path, server: Server) -> socket.socket:
     peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     peer.settimeout(30)
-    wait_for_socket(path := runtime / "iocurve" / f"{server.port}.sock")
-    peer.connect(str(path))
+    peer.connect(str(socket_of(runtime, server)))
     return peer
 
 
-def wait_for_socket(path: Path) -> None:
-    patience = time.monotonic() + 30
-    while not path.exists():
-        assert time.monotonic() < patience, "no control socket"
-        time.sleep(0.01)
+def socket_of(runtime: Path, server: Server) -> Path:
+    """The control socket of a volume, which appears shortly after its start."""
+    path = runtime / "iocurve" / f"{server.port}.sock"
+    awaited(path.exists, "no control socket")
+    return path
 
 
 def test_the_control_socket_is_private_and_removed_with_the_volume(runtime: Path) -> None:
     with serve("--unlimited") as server:
-        wait_for_socket(path := runtime / "iocurve" / f"{server.port}.sock")
+        path = socket_of(runtime, server)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
         assert control.find(None) == (path, None)
@@ -434,7 +400,7 @@ def test_the_control_socket_is_private_and_removed_with_the_volume(runtime: Path
 def test_of_several_volumes_one_must_be_named(runtime: Path) -> None:
     with serve("--unlimited") as one, serve("--export", "/a", "/b") as other:
         for server in (one, other):
-            wait_for_socket(runtime / "iocurve" / f"{server.port}.sock")
+            socket_of(runtime, server)
         first, last = sorted([(one.port, "/vol"), (other.port, "/a, /b")])
         listed = f"several volumes are running; name one by its port: {first[0]} ({first[1]}), {last[0]} ({last[1]})"
         with pytest.raises(TargetError) as refused:
@@ -445,7 +411,7 @@ def test_of_several_volumes_one_must_be_named(runtime: Path) -> None:
 
 def test_volumes_that_others_could_have_made_are_not_found(runtime: Path) -> None:
     with serve("--unlimited") as server:
-        wait_for_socket(path := runtime / "iocurve" / f"{server.port}.sock")
+        path = socket_of(runtime, server)
         path.parent.chmod(0o777)
         with pytest.raises(TargetError, match=r"^no volume is running on this machine; start one"):
             control.find(None)
@@ -473,7 +439,7 @@ def test_a_directory_that_others_may_write_is_not_used(
     directories[0].mkdir()
     directories[0].chmod(0o777)
     with serve("--unlimited") as server:
-        wait_for_socket(path := directories[1] / f"{server.port}.sock")
+        path = socket_of(directories[1].parent, server)
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
         assert control.find(None) == control.find(str(server.port)) == (path, None)
     directories[1].chmod(0o777)
@@ -497,38 +463,29 @@ def test_profiles_are_listed_and_shown_with_their_sources() -> None:
     assert "azure-netapp-files" in shown
 
 
-def test_a_file_describes_a_volume(tmp_path: Path) -> None:
-    path = tmp_path / "volumes.toml"
-    path.write_text('port = 2049\n[[export]]\npath = "/a"\nquota = "2TiB"\n[[export]]\npath = "/b"\niops = 9\n')
-    spec = read_spec(path)
-    assert (spec.port, [export.path for export in spec.export]) == (2049, ["/a", "/b"])
-    assert spec.export[0].limits().value("throughput_bytes_per_s") == 256 * MIB
-    own = tmp_path / "own.toml"
-    own.write_text('title = "x"\n[iops_write]\nbase = 70\n')
-    path.write_text(f'[[export]]\nprofile = "{own}"\n')
-    assert read_spec(path).config().exports[0].limits == Limits(caps=caps({"iops_write": 70}))
-    assert parse_export(f"/a:profile={own},latency=1us").limits() == Limits(
-        caps=caps({"iops_write": 70}), latency=AddedLatency(base_ns=1000)
-    )
-    path.write_text('[[export]]\nclient_egress = "16Gb"\n')
-    assert read_spec(path).export[0].limits().value(EGRESS) == 2 * 10**9
-    path.write_text('[[export]]\npath = "/a"\nqouta = "2TiB"\n')
-    with pytest.raises(DialectError, match=r"export\.0\.qouta: there is no such key; did you mean quota\?$"):
-        read_spec(path)
+@cases("volume/described")
+def test_a_file_describes_a_volume(text: str, fields: dict[str, Any], limits: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text('title = "x"\n[iops_write]\nbase = 70\n')
+    (tmp_path / "volumes.toml").write_text(text.replace("OWN", str(tmp_path / "own.toml")))
+    spec = read_spec(tmp_path / "volumes.toml")
+    has(spec, fields)
+    found = spec.export[0].limits()
+    assert {name: found.value(name) for name in limits} == limits
+    assert spec.config().exports[0].limits == found
 
 
-def test_all_errors_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "volumes.toml"
-    path.write_text('port = 70000\naddres = "::1"\n[[export]]\nquota = 3\niops = 0\n[[export]]\npath = "/b"\n')
+def test_a_profile_and_settings_describe_an_export(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text('title = "x"\n[iops_write]\nbase = 70\n')
+    expected = Limits(caps=caps({"iops_write": 70}), latency=AddedLatency(base_ns=1000))
+    assert parse_export(f"/a:profile={tmp_path}/own.toml,latency=1us").limits() == expected
+
+
+@cases("volume/description_errors")
+def test_all_errors_of_a_file_are_reported_at_once(text: str, golden: Golden, tmp_path: Path) -> None:
+    (path := tmp_path / "volumes.toml").write_text(text)
     with pytest.raises(DialectError) as refused:
         read_spec(path)
-    matches(
-        "volume_control/all_errors_of_a_file_are_reported_at_once",
-        [str(error).removeprefix(f"--config {path}: ") for error in refused.value.errors],
-    )
-    path.write_text("export = []\n")
-    with pytest.raises(DialectError, match=r"export: expected an array of length >= 1$"):
-        read_spec(path)
+    golden.check([str(error).removeprefix(f"--config {path}: ") for error in refused.value.errors])
 
 
 def test_a_new_profile_resets_the_settings() -> None:
@@ -544,10 +501,7 @@ def test_a_new_profile_resets_the_settings() -> None:
 
 
 def wait_for_reads(server: Server, reads: int = 100) -> None:
-    patience = time.monotonic() + 30
-    while stats(server)["reads"] < reads:
-        assert time.monotonic() < patience, "the load does not start"
-        time.sleep(0.05)
+    awaited(lambda: stats(server)["reads"] >= reads, "the load does not start")
 
 
 def rate_over(server: Server, seconds: float) -> float:
@@ -564,38 +518,41 @@ def test_a_volume_that_does_not_start_leaves_signals_as_they_were() -> None:
     assert not signal.pthread_sigmask(signal.SIG_BLOCK, []) & {signal.SIGINT, signal.SIGTERM}
 
 
+class Held:
+    """The server of a volume that holds 4 TiB, and the limits that it was given."""
+
+    def __init__(self, spec: VolumeSpec) -> None:
+        self.renewed: list[tuple[str, Limits]] = []
+        served = volumes.serve(spec.config())
+        try:
+            self._stats = str(served.stats()).replace('"used_bytes":0', f'"used_bytes":{4 * TIB}')
+        finally:
+            served.stop()
+
+    def stats(self) -> str:
+        return self._stats
+
+    def set_limits(self, path: str, to: str) -> None:
+        self.renewed.append((path, Limits.from_json(to)))
+
+
 def test_a_profile_file_that_goes_away_leaves_the_limits_as_they_are(tmp_path: Path) -> None:
     named = tmp_path / "mine.toml"
     published = Path(control.__file__).parent / "profiles" / "efs-bursting.toml"
     named.write_text(published.read_text(encoding="utf-8"), encoding="utf-8")
     spec = VolumeSpec(export=(ExportSpec(profile=str(named), quota="8TiB"),))
-    served = volumes.serve(spec.config())
-    try:
-        text = served.stats().replace('"used_bytes":0', f'"used_bytes":{4 * TIB}')  # type: ignore[union-attr]
-    finally:
-        served.stop()
-    renewed: list[str] = []
-    fake: Any = SimpleNamespace(stats=lambda: text, set_limits=lambda path, _: renewed.append(path))
-    answers = control.Control(fake, spec.export)
+    held: Any = Held(spec)
+    answers = control.Control(held, spec.export)
     answers.count_stored()
     named.unlink()
     answers.count_stored()
-    assert renewed == ["/vol"]
+    assert [path for path, _ in held.renewed] == ["/vol"]
 
 
 def test_limits_by_stored_data_follow_what_the_volume_holds() -> None:
     spec = VolumeSpec(export=(ExportSpec(profile="efs-bursting", quota="8TiB"), ExportSpec(path="/b", stored="1TiB")))
-    served = volumes.serve(spec.config())
-    try:
-        text = served.stats().replace('"used_bytes":0', f'"used_bytes":{4 * TIB}')  # type: ignore[union-attr]
-    finally:
-        served.stop()
-    renewed: list[tuple[str, Limits]] = []
-    fake: Any = SimpleNamespace(
-        stats=lambda: text, set_limits=lambda path, to: renewed.append((path, Limits.from_json(to)))
-    )
-    control.Control(fake, spec.export).count_stored()
-    ((path, limits),) = renewed
-    assert (path, limits.value("throughput_bytes_per_s"), limits.throughput_burst) == (
-        "/vol", 200 * MIB, Burst(value=400 * MIB, credits=4 * 21504 * GIB // 10),
-    )  # fmt: skip
+    held: Any = Held(spec)
+    control.Control(held, spec.export).count_stored()
+    ((path, limits),) = held.renewed
+    burst = Burst(value=400 * MIB, credits=4 * 21504 * GIB // 10)
+    assert (path, limits.value("throughput_bytes_per_s"), limits.throughput_burst) == ("/vol", 200 * MIB, burst)
