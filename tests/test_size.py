@@ -57,7 +57,7 @@ def test_a_demand_is_sized(
 ) -> None:
     """``names`` are of alternatives with how they are sized, of impossible ones, and of other parts of the answer."""
     (tmp_path / "prices.toml").write_text(prices)
-    known = {"prices": read_prices(tmp_path / "prices.toml")} if prices else {}
+    known: dict[str, Any] = {"prices": read_prices(tmp_path / "prices.toml")} if prices else {}
     found = sizing.sized(demanded(**demand), **options, **known)
     parts: dict[str, Any] = {name: getattr(found, name) for name in ("clients_of", "clients", "in_flight")}
     parts |= {one.name: one for one in found.impossible}
