@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from goldens import cases, matches
+from goldens import Golden, cases, has, matches
 from iocurve.advice import observe
 from iocurve.advice.demand import measured_demand
 from iocurve.advice.doctor.host import HostFiles
@@ -17,7 +18,7 @@ from iocurve.advice.observe import samples as watched
 from iocurve.cli.commands import run
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.foundation.errors import IocurveError, ResultError, TargetError
-from iocurve.foundation.units import GIB, MIB, TIB
+from iocurve.foundation.units import GIB, TIB
 from iocurve.volume.profile_limits import resolve
 
 READ_STAT = "1000 0 16000 500 200 0 6400 400 0 0 0 0"
@@ -53,16 +54,17 @@ def observed(root: Path, after: dict[str, int], seconds: float = 10.0) -> tuple[
     return observation(subject, [first, subject.sample(root, lambda: 5.0 + seconds)]), subject
 
 
-def test_rates_sizes_and_waits_of_an_nfs_mount(tmp_path: Path) -> None:
-    found, _ = observed(tmp_path, {"reads": 8_000, "writes": 4_000, "queue_ms": 3_500})
-    assert (found.read.iops, found.write.iops, found.iops) == (700.0, 300.0, 1_000.0)
-    assert (found.read.mean_bytes, found.write.mean_bytes) == (8_192.0, 65_536.0)
-    assert found.read_share == 0.7
-    assert (found.read.mean_us, found.read.client_wait_us, found.read.server_us) == (2_500.0, 500.0, 2_000.0)
-    assert (found.write.mean_us, found.write.client_wait_us) == (1_000.0, 0.0)
-    assert found.depth == pytest.approx(700 * 2.5e-3 + 300 * 1e-3)
-    assert found.mib_per_s == pytest.approx((700 * 8192 + 300 * 65536) / MIB)
-    assert (found.other_operations, found.connections) == (7_000, 4)
+@cases("advice/observed")
+def test_a_mount_is_observed_and_what_limits_it_is_named(
+    after: dict[str, int], profile: str, vm: str | None, fields: dict[str, Any], golden: Golden, tmp_path: Path
+) -> None:
+    found, subject = observed(tmp_path, after)
+    has(found, fields)
+    caps = resolve(profile, 2 * TIB).caps if profile else ()
+    near = observe.near(found, subject, HostFiles(tmp_path), caps, profile, vm)
+    limits = [[one.name, round(one.value, 1), round(one.observed, 1)] for one in near.limits]
+    advice = [observe.for_twice_the_rate(near), observe.for_half_the_latency(near)]
+    golden.check([*observe.verdict(near), *advice, *limits])
 
 
 def test_an_observation_is_saved_and_read(tmp_path: Path) -> None:
@@ -138,38 +140,6 @@ def test_a_mount_that_is_gone_is_an_error(tmp_path: Path) -> None:
         subject.sample(tmp_path)
 
 
-def test_the_limit_that_a_load_runs_into_is_named(tmp_path: Path) -> None:
-    found, subject = observed(tmp_path, {"reads": 160_000 + 1_000, "writes": 1_000})
-    caps = resolve("anf-premium", 2 * TIB).caps
-    near = observe.near(found, subject, HostFiles(tmp_path), caps, "anf-premium", "D32s_v5")
-    assert near.limits[0].name == "throughput"
-    assert (near.limits[0].value, near.limits[0].observed) == (128.0, 125.0)
-    matches("advice#limit load runs", observe.verdict(near)[0])
-    matches("advice#limit load runs into", observe.for_twice_the_rate(near))
-    matches("advice#limit load runs into 3", observe.for_half_the_latency(near))
-    names = {one.name: one.value for one in near.limits}
-    assert names["requests in flight of a connection, 4 connections"] == 512
-    assert names["slots of 4 connections"] == 512
-    assert round(names["data sent by the machine"]) == 1_907
-
-
-def test_no_limit_is_named_without_one_that_is_near(tmp_path: Path) -> None:
-    found, subject = observed(tmp_path, {"reads": 1_100, "writes": 1_000})
-    near = observe.near(found, subject, HostFiles(tmp_path), resolve("anf-premium", 2 * TIB).caps, "anf-premium", None)
-    assert observe.verdict(near)[0].startswith("no known limit is reached; the nearest is ")
-    matches("advice#no limit named", observe.for_twice_the_rate(near))
-    assert observe.for_half_the_latency(near) == ""
-
-
-def test_waiting_in_the_client_is_told(tmp_path: Path) -> None:
-    found, subject = observed(tmp_path, {"reads": 2_000, "writes": 1_000, "queue_ms": 18_000})
-    near = observe.near(found, subject, HostFiles(tmp_path), (), "", None)
-    assert observe.verdict(near)[-1].startswith("90% of the latency of reads is spent waiting in the client")
-    assert observe.for_half_the_latency(near).startswith(
-        "for half the latency: no wait in the client, which is 90% of it"
-    )
-
-
 def test_processes_with_files_open_there_come_first(tmp_path: Path) -> None:
     nfs_host(tmp_path, reads=1, writes=1)
 
@@ -226,10 +196,7 @@ def test_a_job_file_makes_the_same_mix_sizes_and_rate(tmp_path: Path) -> None:
     found, _ = observed(tmp_path, {"reads": 8_000, "writes": 4_000, "queue_ms": 3_500})
     text = job_file(found, "random", GIB)
     (job,) = tomllib.loads(text)["job"]
-    assert job["read_percent"] == 70.0
-    assert job["blocks"] == {"read": "8 KiB", "write": "64 KiB", "trim": "4KiB"}
-    assert job["rate_operations"] == {"read": 700, "write": 300, "trim": 0}
-    assert job["depth"] == 5
+    matches("advice#job of an observation", job)
     assert "--access random and --data 1 GiB are the user's" in text
     (tmp_path / "app.toml").write_text(text)
     (plan,) = NATIVE.prepare([str(tmp_path / "app.toml")]).plans()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bench.truth.families import fractional
 from data import synthetic
-from goldens import matches
+from goldens import matches, present
 from iocurve.analysis import cache_evidence, doubts, gains, published, read
 from iocurve.analysis.headlines import Headline
 from iocurve.foundation.units import KIB, SECOND_NS
@@ -91,12 +91,16 @@ MIX = [
     load("mix", 40_000, read_percent=0),
 ]
 READS = PublishedFigure(family="mix", axes={"read_percent": 100}, kind="read", unit="IOPS", value=120_000, how="about")
+GRID = [load("grid", iops, kind="write", nconnect=count) for count, iops in ((1, 10_000), (4, 27_000))]
+GAIN = PublishedFigure(family="grid", axes={"kind": "write", "nconnect": 4}, unit="×", value=3)
 WRITES = PublishedFigure(family="mix", axes={"read_percent": 0}, kind="write", unit="IOPS", value=40_400)
 
 
+PUBLISHED = scenario(MIX, {"mix": "Mix"}, references=(reference(READS, WRITES),))
+
+
 def test_published_figures_are_compared_with_the_points_they_belong_to() -> None:
-    result = scenario(MIX, {"mix": "Mix"}, references=(reference(READS, WRITES),))
-    pairs = published.comparisons_of(result)
+    pairs = published.comparisons_of(PUBLISHED)
     matches(
         "report#published figures",
         [(one.point.axes["read_percent"], round(one.ratio, 3), one.is_same) for one in pairs],
@@ -104,8 +108,7 @@ def test_published_figures_are_compared_with_the_points_they_belong_to() -> None
 
 
 def test_only_stated_figures_are_marked_and_none_in_between() -> None:
-    result = scenario(MIX, {"mix": "Mix"}, references=(reference(READS, WRITES),))
-    marks = drawn(figures(read(result))[0].charts[0], "diamond")
+    marks = drawn(figures(read(PUBLISHED))[0].charts[0], "diamond")
     assert [(mark["place"], mark["value"]) for mark in marks] == [("100:0", 120_000), ("0:100", 40_400)]
 
 
@@ -117,8 +120,7 @@ def test_a_published_figure_far_above_is_told_and_not_drawn() -> None:
 
 
 def test_the_table_has_measured_published_ratio_and_what_was_different() -> None:
-    result = scenario(MIX, {"mix": "Mix"}, references=(reference(READS, WRITES),))
-    table = figures(read(result))[-1]
+    table = figures(read(PUBLISHED))[-1]
     assert table.title == "Beside published figures: A page"
     matches("report#table measured", [row[2:6] for row in table.table.rows])
     assert "quota: 100 TiB there, 4 TiB here" in table.caption
@@ -128,17 +130,13 @@ def test_the_table_has_measured_published_ratio_and_what_was_different() -> None
 
 
 def test_a_gain_is_compared_with_the_same_load_over_one_connection() -> None:
-    points = [load("grid", iops, kind="write", nconnect=count) for count, iops in ((1, 10_000), (4, 27_000))]
-    gain = PublishedFigure(family="grid", axes={"kind": "write", "nconnect": 4}, unit="×", value=3)
-    (pair,) = published.comparisons_of(scenario(points, {"grid": "Grid"}, references=(reference(gain),)))
+    (pair,) = published.comparisons_of(scenario(GRID, {"grid": "Grid"}, references=(reference(GAIN),)))
     assert pair.measured == pytest.approx(2.7)
 
 
 def test_a_volume_at_a_fraction_of_its_speed_is_compared_with_this_fraction_of_published_rates() -> None:
-    points = [load("grid", iops, kind="write", nconnect=count) for count, iops in ((1, 10_000), (4, 27_000))]
-    gain = PublishedFigure(family="grid", axes={"kind": "write", "nconnect": 4}, unit="×", value=3)
-    both = (gain.replace(unit="IOPS", value=270_000), gain)
-    result = scenario(points, {"grid": "Grid"}, references=(reference(*both),))
+    both = (GAIN.replace(unit="IOPS", value=270_000), GAIN)
+    result = scenario(GRID, {"grid": "Grid"}, references=(reference(*both),))
     assert [one.figure.unit for one in published.comparisons_of(result)] == ["IOPS", "×"]
     slowed = result.replace(target=result.target.replace(speed=0.1), scenario=None)
     pairs = published.comparisons_of(slowed)
@@ -150,12 +148,11 @@ def test_a_volume_at_a_fraction_of_its_speed_is_compared_with_this_fraction_of_p
 
 
 def test_a_published_range_is_met_anywhere_within_it() -> None:
-    points = [load("grid", iops, kind="write", nconnect=count) for count, iops in ((1, 10_000), (4, 27_000))]
-    gain = PublishedFigure(family="grid", axes={"kind": "write", "nconnect": 4}, unit="×", value=2, value_max=4)
-    (pair,) = published.comparisons_of(scenario(points, {"grid": "Grid"}, references=(reference(gain),)))
+    gain = GAIN.replace(value=2, value_max=4)
+    (pair,) = published.comparisons_of(scenario(GRID, {"grid": "Grid"}, references=(reference(gain),)))
     assert (pair.ratio, published.described(pair.figure)) == (1.0, "2 to 4 ×")
     (above,) = published.comparisons_of(
-        scenario(points, {"grid": "Grid"}, references=(reference(gain.replace(value_max=2.5)),))
+        scenario(GRID, {"grid": "Grid"}, references=(reference(gain.replace(value_max=2.5)),))
     )
     assert above.ratio == pytest.approx(2.7 / 2.5)
 
@@ -380,12 +377,8 @@ def test_a_drift_is_told_with_its_slope() -> None:
 
 
 def test_the_end_of_a_run_has_the_answer_and_a_line_for_each_family_with_published_figures() -> None:
-    result = scenario(MIX, {"mix": "Mix"}, references=(reference(READS, WRITES),))
-    asked = result.replace(
-        scenario=result.scenario and result.scenario.replace(question="How much?"),
-        target=result.target.replace(speed=0.5),
-    )
-    slowed = asked.replace(scenario=asked.scenario and asked.scenario.replace(targets={"volume": asked.target}))
-    answer, *lines = read(slowed).outcome
+    facts, target = present(PUBLISHED.scenario), PUBLISHED.target.replace(speed=0.5)
+    facts = facts.replace(question="How much?", targets={"volume": target})
+    answer, *lines = read(PUBLISHED.replace(scenario=facts, target=target)).outcome
     assert answer == "highest rates: 100k reads, 40k writes IOPS"
     assert lines == ["published × 0.5, mix: 120,000 IOPS read (1.67 of it), 40,400 IOPS write (1.98 of it)"]

@@ -156,24 +156,14 @@ def scenario(answer: str) -> ScenarioFacts:
 
 def gains() -> Result:
     """Reads and writes at two depths, with one connection and with eight; eight carry three and two times as much."""
-    points = [
-        synthetic.nfs_point(
-            f"{kind} {nconnect} {depth}",
-            kind,
-            {
-                "order": "random",
-                "block_bytes": 4096,
-                "read_percent": 100 if kind == "read" else 0,
-                "nconnect": nconnect,
-                "depth": depth,
-            },
-            1000.0 * depth * (1 if nconnect == 1 else factor),
+    return rates(
+        *(
+            (kind, {"read_percent": percent, "nconnect": count, "depth": depth}, 1000.0 * depth * gain)
+            for kind, percent, factor in (("read", 100, 3), ("write", 0, 2))
+            for count, gain in ((1, 1), (8, factor))
+            for depth in (1, 16)
         )
-        for kind, factor in (("read", 3), ("write", 2))
-        for nconnect in (1, 8)
-        for depth in (1, 16)
-    ]
-    return synthetic.result(points)
+    )
 
 
 def test_the_first_tile_answers_the_question_of_the_scenario() -> None:
@@ -245,28 +235,9 @@ def test_fewer_clients_whose_interval_reaches_the_highest_rate_are_named_too(mon
 
 
 def test_distance_is_compared_at_the_load_with_the_lowest_rate() -> None:
-    points = [
-        synthetic.nfs_point(
-            f"{target} {depth}",
-            "read",
-            {
-                "order": "random",
-                "block_bytes": 4096,
-                "read_percent": 100,
-                "nconnect": 1,
-                "target": target,
-                "depth": depth,
-            },
-            rate,
-        )
-        for target, depth, rate in (
-            ("near", 12, 24000.0),
-            ("near", 384, 60000.0),
-            ("far", 12, 8000.0),
-            ("far", 384, 60000.0),
-        )
-    ]
-    answer, *_ = read(synthetic.result(points).replace(scenario=scenario("target"))).headlines
+    measured = (("near", 12, 24000.0), ("near", 384, 60000.0), ("far", 12, 8000.0), ("far", 384, 60000.0))
+    result = rates(*(("read", {"target": target, "depth": depth}, rate) for target, depth, rate in measured))
+    answer, *_ = read(result.replace(scenario=scenario("target"))).headlines
     assert (answer.value, answer.what) == ("0.33 × reads", "far instead of near")
 
 

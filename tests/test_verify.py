@@ -86,7 +86,7 @@ def test_written_data_are_read_back_and_match(
     kind: str, changes: dict[str, Any], end: dict[str, int], reads: list[int], writes: int, tmp_path: Path
 ) -> None:
     """``changes`` are of the verification, ``reads`` the fewest and the most."""
-    of_end = {"end": plan.End(**({"runtime_ns": None, "bytes": None, "operations": None} | end))} if end else {}
+    of_end = {"end": plan.End(runtime_ns=None, bytes=end["bytes"], operations=None)} if end else {}
     access = {"access": plan.Access(cover="independent", passes="fresh")} if reads[0] < reads[1] else {}
     made = writer(tmp_path / "data", local_engine(kind), verify=verify(**changes), **of_end, **access)
     outcome = local.run(plan_of(made))
