@@ -366,7 +366,8 @@ def measured(iops: int, block_bytes: int, name: str, depth: int, delay: float) -
     done = worker_outcome({name: kind({depth * SECOND_NS // iops: iops}, block_bytes)}, intervals=intervals)
     machine = MachineUse(busy_share=0.3, cpus=2, own_share=0.1, target_share=0.0, others_share=0.2)
     machine, family = machine.replace(thread_delay_share=delay), f"{block_bytes} {name}"
-    return synthetic.point(plan([worker]), done, family=family, axes={"depth": depth}, machine=machine)
+    named = {"name": f"{family} {depth}", "family": family}
+    return synthetic.point(plan([worker]), done, axes={"depth": depth}, machine=machine, **named)
 
 
 def run(delay: float = 0.0) -> Result:
