@@ -18,7 +18,7 @@ from iocurve.result.course import group_intervals
 from iocurve.result.summary import NOTHING, together
 
 Kind = Literal["host", "slave", "sd", "wd", "fsd", "fwd"]
-"""What a report is on."""
+"""The subject of a report."""
 MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 """English in every locale."""
 METADATA = ("mkdir", "rmdir", "create", "open", "close", "delete", "getattr", "setattr", "access")
