@@ -8,9 +8,9 @@ FUZZ_SECONDS := 600
 SOAK_SECONDS := 3600
 WORKERS := 5
 CLIPPY := cargo clippy --workspace --all-targets --locked
-# Without the bindings: as an extension module they link to no Python, so a test binary of theirs would not either.
-# The Python tests cover them.
-CARGO_TEST := cargo test --workspace --exclude iocurve-py --locked --quiet
+# The bindings have no tests (crates/py/Cargo.toml), but are named like the others: clippy and the tests then have the same
+# features of dependencies, and share procedural macros.
+CARGO_TEST := cargo test --workspace --locked --quiet
 PYTEST := $(BIN)/pytest --quiet --numprocesses $(WORKERS) --no-loadscope-reorder
 
 NATIVE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)

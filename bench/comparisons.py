@@ -190,7 +190,7 @@ def volume_limits(settings: Settings) -> list[Side]:
 def _check_data(server: Server, block_bytes: int, file_mib: int) -> str:
     """Writes two files block by block, reads them back in a second pass and compares; an error if a byte differs."""
     # The packages of `make test-rust`, so that nothing is compiled with other features a second time.
-    build = ("cargo", "build", "--quiet", "--locked", "--workspace", "--exclude=iocurve-py", "--examples")
+    build = ("cargo", "build", "--quiet", "--locked", "--workspace", "--example=nfs_load")
     run_to_end(build, LAYOUT_TIMEOUT_SECONDS)
     address = ("127.0.0.1", str(server.port), str(server.mount_port), server.export)
     options = ("check", "16", "1", "2", str(block_bytes), "0", f"files={file_mib}")

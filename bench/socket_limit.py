@@ -18,8 +18,9 @@ WRITE_REPLY_BYTES = 164
 
 
 def build() -> None:
-    """Builds the program, in a crate with few dependencies: a minute less. Raises ``CalledProcessError``."""
-    words = ("cargo", "build", "--release", "--quiet", "--package=iocurve-epoll", "--example=socket_limit")
+    """Builds the program, with the features of dependencies that the bindings have. Raises ``CalledProcessError``."""
+    packages = ("--package=iocurve-py", "--package=iocurve-epoll")
+    words = ("cargo", "build", "--release", "--quiet", *packages, "--example=socket_limit")
     subprocess.run(words, cwd=EXAMPLE.parents[3], check=True)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import hostile, peers
+from bench import comparisons, hostile, peers
 from bench.__main__ import main
 from bench.documents import rows as documents
 from bench.documents.commands import COMMANDS
@@ -19,6 +19,9 @@ from bench.measure import parse_fio_json
 from bench.soak.crowd import Crowd, attack
 
 pytestmark = pytest.mark.slow
+
+KINDS = ("randread", "write")
+"""Loads of one kind differ in block size and depth alone."""
 
 FIO_JSON = """fio: a note that comes before
 {"jobs": [{
@@ -85,7 +88,9 @@ def test_nfs_is_measured_on_every_installed_server(tmp_path: Path, monkeypatch: 
     assert _measured_sides(tmp_path, "nfs") == expected
 
 
-def test_the_volume_is_measured_and_its_data_are_checked(tmp_path: Path) -> None:
+def test_the_volume_is_measured_and_its_data_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loads = comparisons.VOLUME_LOADS
+    monkeypatch.setattr(comparisons, "VOLUME_LOADS", [next(one for one in loads if one[0] == kind) for kind in KINDS])
     has_ganesha = shutil.which("ganesha.nfsd") is not None and os.geteuid() == 0
     sides = _measured_sides(tmp_path, "volume")
     assert sides[0] == ("randread 4k → ganesha" if has_ganesha else "randread 4k → volume")

@@ -67,8 +67,10 @@ def test_a_tree_is_laid_out_before_each_point_and_removed_at_the_end(
     (directory := tmp_path / "data").mkdir()
     (directory / "other").write_text("stays", encoding="utf-8")
     target = str(directory) if where == "directory" else volume.url
+    # Probes lay trees out in the same way: in a directory they follow the points.
+    made = scenario(tmp_path, TREE if where == "directory" else f"probe = false\n{TREE}")
     request = command.requested(
-        scenario(tmp_path), [target], quick=False, full=True, scale=None, points=(), overwrite=False, keep_data=False
+        made, [target], quick=False, full=True, scale=None, points=(), overwrite=False, keep_data=False
     )
     result = runner.carry_out(request, NoView(), lambda _: None)
     assert [point.outcome.state for point in result.points] == ["finished", "finished"], result.notes

@@ -94,7 +94,7 @@ Ran = Callable[[str, str], subprocess.CompletedProcess[str]]
 @pytest.fixture(scope="module")
 def engine_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tests of the engine as a program, without what only a debugger needs."""
-    command = "cargo test --workspace --exclude iocurve-py --locked --no-run --message-format=json"
+    command = "cargo test --workspace --locked --no-run --message-format=json"
     root = Path(__file__).parents[2]
     built = subprocess.run(command.split(), cwd=root, capture_output=True, text=True, timeout=280, check=True)
     messages = map(json.loads, built.stdout.splitlines())
