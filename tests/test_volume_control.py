@@ -439,7 +439,7 @@ def test_a_directory_that_others_may_write_is_not_used(
     directories[0].mkdir()
     directories[0].chmod(0o777)
     with serve("--unlimited") as server:
-        path = socket_of(directories[1].parent, server)
+        awaited((path := directories[1] / f"{server.port}.sock").exists, "no control socket")
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
         assert control.find(None) == control.find(str(server.port)) == (path, None)
     directories[1].chmod(0o777)
