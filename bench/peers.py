@@ -99,8 +99,8 @@ class RingLoop(Side):
     """fio's ``t/io_uring``."""
 
     def command_for(self, seconds: float) -> list[str]:
-        """Runs for whole seconds."""
-        return [*self.command[:-1], f"-r{max(1, round(4 * seconds))}", self.command[-1]]
+        """Runs for whole seconds, of which the first has no line."""
+        return [*self.command[:-1], f"-r{max(2, round(2 * seconds))}", self.command[-1]]
 
     def parse(self, output: str) -> Reported:
         """A line a second says how many thousands of operations it had."""
