@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -164,22 +165,8 @@ def terse(prepared: FioCommand) -> list[str]:
 
 
 def test_the_fields_of_version_3() -> None:
-    fields = terse(fio(GROUPED))
-    assert fields[:5] == ["3", "fio-3.33", "a", "0", "0"]
-    reads, writes, rest = fields[5:46], fields[46:87], fields[87:]
-    assert reads[:4] == ["6400", "3200", "800", "2000"]
-    assert reads[4:8] == ["0", "0", "0.000000", "0.000000"]
-    assert reads[8:12] == ["0", "2500000", "3530.581250", "88324.129118"]
-    assert reads[12:15] == ["50.000000%=1", "99.900000%=2500000", "0%=0"]
-    assert reads[14:32] == ["0%=0"] * 18
-    assert reads[32:36] == reads[8:12]
-    assert reads[36:] == ["2400", "4000", "100.000000%", "3200.000000", "565.685425"]
-    assert writes[:4] == ["1600", "800", "200", "2000"]
-    assert rest[:5] == ["25.000000%", "50.000000%", "22", "0", "0"]
-    assert rest[5:12] == ["25.0%", "0.0%", "0.0%", "75.0%", "0.0%", "0.0%", "0.0%"]
     # Latencies below a microsecond count in the first range.
-    assert rest[12:17] == ["40.00%", "0.00%", "0.00%", "0.00%", "20.00%"]
-    matches("fio#fields version 3", rest[17:])
+    matches("fio#fields version 3", terse(fio(GROUPED)))
 
 
 @pytest.mark.slow
@@ -271,9 +258,6 @@ def test_all_directions_as_one_and_apart() -> None:
 
 # ---- traces
 
-
-READ, WRITE, FSYNC, FDATASYNC = 0, 1, 22, 23
-
 VERSION_2 = data("fio/iolog_2.log")
 VERSION_3 = data("fio/iolog_3.log")
 
@@ -297,19 +281,10 @@ def test_version_3_keeps_distances_and_goes_on_where_time_goes_back(tmp_path: Pa
     matches("fio#version 3 keeps", records(VERSION_3, tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (Deferred(replay_no_stall=True), [(0, 0, 0), (0, 9000, 1), (0, 4096, 0), (0, 0, FSYNC)]),
-        (Deferred(replay_time_scale=50), [(0, 0, 0), (40, 9000, 1), (40, 4096, 0), (100, 0, FSYNC)]),
-        (Deferred(replay_scale=2, replay_align=4096), [(0, 0, 0), (20, 4096, 1), (20, 0, 0), (50, 0, FSYNC)]),
-        # The time of what is left out is left out, too.
-        (Deferred(replay_skip=frozenset({"write", "sync"})), [(0, 0, 0), (0, 4096, 0)]),
-        (Deferred(replay_redirect="other"), [(0, 0, 0), (20, 9000, 1), (20, 4096, 0), (50, 0, FSYNC)]),
-    ],
-)
-def test_a_trace_is_replayed_as_it_is_said(options: Deferred, expected: list[tuple[int, ...]], tmp_path: Path) -> None:
-    assert [(row[0], row[1], row[4]) for row in records(VERSION_3, tmp_path, options)] == expected
+@cases("fio/replayed")
+def test_a_trace_is_replayed_as_it_is_said(options: dict[str, Any], expected: list[list[int]], tmp_path: Path) -> None:
+    said = msgspec.convert(options, Deferred)
+    assert [[row[0], row[1], row[4]] for row in records(VERSION_3, tmp_path, said)] == expected
 
 
 def test_lines_that_mean_nothing_are_counted(tmp_path: Path) -> None:

@@ -173,42 +173,22 @@ def test_one_value_for_reads_one_for_writes_one_for_trims(text: str, read: int, 
     assert values.per_kind(text, context(), before) == PerKind(read=read, write=write, trim=trim)
 
 
-@pytest.mark.parametrize(
-    ("reader", "text", "value"),
-    [
-        (values.boolean, "1", True),
-        (values.boolean, " 0 ", False),
-        (values.integer(1), "1k", 1024),
-        (values.plain_integer, "-1", 2**64 - 1),
-        (values.time_range_ns, "5-1", (1_000_000_000, 5_000_000_000)),
-        (values.size_range, "4k-64k", (4096, 65536)),
-        (values.names, "a:b\\:c:/dev/sda", ("a", "b:c", "/dev/sda")),
-        (values.percentiles, "50:99:99.9", (50.0, 99.0, 99.9)),
-        (values.processors, "0-2,6,1", (0, 1, 2, 6)),
-        (values.processor_mask, "0xa", (1, 3)),
-    ],
-)
-def test_other_values(reader: values.Reader[object], text: str, value: Any) -> None:
-    assert reader(text, context()) == value
+def reader_of(name: str, arguments: list[Any]) -> values.Reader[Any]:
+    """A reader of values, or what makes one of these arguments."""
+    found = getattr(values, name)
+    reader: values.Reader[Any] = found(*arguments) if arguments else found
+    return reader
 
 
-@pytest.mark.parametrize(
-    ("reader", "text", "message"),
-    [
-        (values.boolean, "yes", "option takes 0 or 1, not 'yes'"),
-        (values.integer(1), "0", "option must be from 1 to 2147483647, not 0"),
-        (values.word("a", "b", "c"), "d", "option takes a, b or c, not 'd'"),
-        (values.text_value, " ", "option needs a value"),
-        (values.names, ":", "':' names no file"),
-        (values.percentiles, "0:50", "option takes up to 20 values above 0 and up to 100, separated by ':'"),
-        (values.percentiles, "x", "'x' is not a number"),
-        (values.processors, "a", "option takes a list of processors such as 0-3,6, not 'a'"),
-        (values.processors, "3-1", "option names no processor: '3-1'"),
-    ],
-)
-def test_errors_say_what_would_be_right(reader: values.Reader[object], text: str, message: str) -> None:
+@cases("fio/other_values")
+def test_other_values(reader: str, arguments: list[Any], text: str, golden: Golden) -> None:
+    golden.check(reader_of(reader, arguments)(text, context()))
+
+
+@cases("fio/errors_of_values")
+def test_errors_say_what_would_be_right(reader: str, arguments: list[Any], text: str, message: str) -> None:
     with pytest.raises(ValueError) as refusal:  # noqa: PT011 (the whole text is compared below)
-        reader(text, context())
+        reader_of(reader, arguments)(text, context())
     assert str(refusal.value) == message
 
 
