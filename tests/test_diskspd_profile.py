@@ -319,16 +319,7 @@ def test_virtual_client_finds_each_section_once_and_its_table(lines: list[str]) 
     tables = {part[0].strip(): [re.split(r" *\| *", line.strip()) for line in part[1:]] for part in parts}
     processors = tables["CPU |  Usage |  User  | Kernel |  Idle"]
     matches("diskspd#virtual client", processors)
-    columns = ["thread", "bytes", "I/Os", "MiB/s", "I/O per s", "AvgLat", "IopsStdDev", "LatStdDev", "file"]
-    for title, total in {
-        "Total IO": ["total", "12582912", "1536", "1.20", "153.60", "49.569", "20.00", "29.331"],
-        "Read IO": ["total", "8388608", "1024", "0.80", "102.40", "50.500", "20.00", "28.866"],
-        "Write IO": ["total", "4194304", "512", "0.40", "51.20", "3.000", "0.00", "1.000"],
-    }.items():
-        header, *rows = tables[title]
-        assert header == columns
-        assert [cells[0] for cells in rows[:-1]] == ["0", "1"]
-        assert rows[-1] == total
+    matches("diskspd#tables for virtual client", {name: rows for name, rows in tables.items() if "IO" in name})
     assert tables["Total latency distribution:"][0] == ["%-ile", "Read (ms)", "Write (ms)", "Total (ms)"]
     names = "min 25th 50th 75th 90th 95th 99th 3-nines 4-nines 5-nines 6-nines 7-nines 8-nines 9-nines max"
     assert [cells[0] for cells in tables["Total latency distribution:"][1:]] == names.split()

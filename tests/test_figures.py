@@ -60,15 +60,7 @@ def validator() -> jsonschema.Draft202012Validator:
 
 def test_the_document_has_rates_and_latencies_in_microseconds() -> None:
     (point,) = written(mixed())["points"]
-    assert (point["operations"], point["bytes"], point["errors"], point["iops"]) == (200, 200 * BLOCK, 2, 100.0)
-    assert point["mib_per_s"] == 100 * BLOCK / 2**20
-    assert [point[name] for name in ("min_us", "mean_us", "max_us")] == [1000.0, 2000.0, 3000.0]
-    assert [point[f"p{percent}_us"] for percent in ("50", "99", "99_99")] == [pytest.approx(1000, rel=1e-3), 3000, 3000]
-    assert (point["response_mean_us"], point["response_p99_us"]) == (2500.0, 4000.0)
-    assert (point["limited_by"], point["limited_by_confidence"]) == ("depth", "possible")
-    assert (point["read"]["p99_us"], point["write"]["p99_us"]) == (1000.0, 3000.0)
-    assert (point["write"]["response_p99_us"], point["write"]["errors"]) == (4000.0, 2)
-    assert "response_p99_us" not in point["read"]
+    matches("result#point of a mix", {name: point[name] for name in (*sorted(NAMES - OVERLAP), "read", "write")})
 
 
 def test_a_point_without_operations_has_rates_of_0_and_no_latencies() -> None:

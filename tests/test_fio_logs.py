@@ -331,10 +331,7 @@ def test_options_of_a_replay_need_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", ["--rw=write --size=12k", "--rw=read --size=16k --nrfiles=2 --numjobs=2"])
-def test_a_trace_that_was_written_has_every_operation(
-    options: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_trace_that_was_written_has_every_operation(options: str, tmp_path: Path) -> None:
     assert status_of("fio", "--name=a", *options.split(), "--write_iolog=x", "--eta=never", "--output=out") == 0
     lines = (tmp_path / "x").read_text().splitlines()
     actions = [line.split(maxsplit=1)[1] for line in lines if not line.startswith("fio")]

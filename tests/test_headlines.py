@@ -211,6 +211,10 @@ def test_loads_of_the_document_go_first() -> None:
 # ---- searches
 
 
+def searched(question: str, workload: str, *findings: Finding, stopped: str = ".") -> SearchFacts:
+    return SearchFacts(question=question, workload=workload, findings=findings, stopped=stopped)
+
+
 def knee() -> Result:
     found = [
         ("knee", "in flight", 6.093, 5.741, 6.445),
@@ -220,15 +224,11 @@ def knee() -> Result:
         ("unloaded latency", "µs", 46.51, 43.85, 49.17),
         ("USL kappa (coherency)", "", 0.0000966, -0.0000221, 0.000215),
     ]
-    facts = SearchFacts(
-        question="how much must be in flight",
-        workload="rw=randread bs=4k",
-        findings=tuple(
-            Finding(name=name, unit=unit, figure=Interval(value=value, low=low, high=high))
-            for name, unit, value, low, high in found
-        ),
-        stopped="it was found",
-    )
+    findings = [
+        Finding(name=name, unit=unit, figure=Interval(value=value, low=low, high=high))
+        for name, unit, value, low, high in found
+    ]
+    facts = searched("how much must be in flight", "rw=randread bs=4k", *findings, stopped="it was found")
     depths = tuple(one for one in synthetic.envelope().points if one.family == "depth" and one.axes["nconnect"] == 8)
     return synthetic.result(depths, kind="knee").replace(search=facts)
 
@@ -247,24 +247,15 @@ def test_a_knee_has_its_findings_with_their_intervals_and_no_terms_of_the_law() 
 
 @cases("report/bounds")
 def test_bounds_are_told_where_they_are_known_and_differ(figure: dict[str, float], detail: str) -> None:
-    facts = SearchFacts(
-        question="?",
-        workload="rw=randread",
-        findings=(Finding(name="highest rate", unit="IOPS", figure=Interval.from_builtins(figure)),),
-        stopped=".",
-    )
+    finding = Finding(name="highest rate", unit="IOPS", figure=Interval.from_builtins(figure))
+    facts = searched("?", "rw=randread", finding)
     ((_, _, what, told),) = tiles(synthetic.result([], kind="max").replace(search=facts))
     assert (what, told) == ("highest rate", " · ".join(filter(None, ("rw=randread", detail))))
 
 
 def test_a_latency_beyond_a_millisecond_is_told_in_milliseconds() -> None:
     figure = Interval(value=680_000.0, low=999_000.0, high=1_200_000.0)
-    facts = SearchFacts(
-        question="?",
-        workload="rw=randread",
-        findings=(Finding(name="p99 at this rate", unit="µs", figure=figure),),
-        stopped=".",
-    )
+    facts = searched("?", "rw=randread", Finding(name="p99 at this rate", unit="µs", figure=figure))
     matches("report#latency beyond", tiles(synthetic.result([], kind="max").replace(search=facts)))
 
 

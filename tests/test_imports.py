@@ -22,7 +22,7 @@ from iocurve.imports.formats import read_all
 from iocurve.imports.points import result_of
 from iocurve.report import page
 from iocurve.result.document import Point, Result
-from iocurve.result.figures import Figures
+from iocurve.result.figures import KindFigures
 from test_vdbench_run import Engine, printed
 
 OPTIONS = {"rw": "randread", "bs": "8k", "iodepth": "16", "numjobs": "2"}
@@ -120,7 +120,7 @@ def of_point(point: Point) -> dict[str, Any]:
     }
 
 
-def known(figures: Figures) -> dict[str, Any]:
+def known(figures: KindFigures) -> dict[str, Any]:
     return {name: value for name, value in figures.to_builtins().items() if value is not None}
 
 
