@@ -100,11 +100,12 @@ def stated(result: Result) -> dict[str, Any]:
     codes = sorted({note.code for note in result.notes})
     reading = read(result)
     verdicts = [verdict and verdict.code for verdict in reading.verdicts]
+    next_steps = [group.next_step for group in reading.limit_groups]
     said = {
         "kind": (result.kind, result.state, result.host, result.target.address),
         "created": None if "no_date" in codes else result.created.isoformat(),
         "notes": codes,
-        "read": (reading.doubts, verdicts, [group.next_step for group in reading.limit_groups], [family.is_depth for family in reading.families]),
+        "read": (reading.doubts, verdicts, next_steps, [family.is_depth for family in reading.families]),
     }
     return said | {"points": [of_point(point) for point in result.points]}
 
