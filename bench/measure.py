@@ -57,7 +57,7 @@ class Side:
         return [*self.command, f"--runtime={round(seconds * 1000)}ms", "--time_based", "--output-format=json"]
 
     def parse(self, output: str) -> Reported:
-        """What the command reports."""
+        """The figures that the command reports."""
         return parse_fio_json(output, self.counted)
 
 

@@ -55,7 +55,7 @@ class Round:
 
     @property
     def ratio(self) -> float:
-        """Of the rates, or of the CPU times."""
+        """Our rate divided by the peer's; or the CPU times."""
         return self.ours_rate / self.peer_rate if self.peer_rate else self.ours_cpu_us / self.peer_cpu_us
 
 

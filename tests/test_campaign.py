@@ -148,7 +148,7 @@ def test_the_time_between_phases_is_told_where_it_is_long() -> None:
     worker = synthetic.worker_outcome({"read": synthetic.kind({100: 40}, 4096)}, window_ns=(0, 2 * SECOND_NS))
     outcome = synthetic.outcome(worker)
     step = Step(name="File stat", plan=lambda _: None, pause_ns=SECOND_NS, is_timed_phase=True)
-    # Of the time since the phase before, 2 s are its load and 1 s is the pause.
+    # The time since the phase before includes 2 s of its load and 1 s of pause.
     assert gap_text(step, outcome, 4 * SECOND_NS) == ""
     assert gap_text(step, outcome, 6 * SECOND_NS).startswith("3 s passed between the phase before")
     assert gap_text(replace(step, is_timed_phase=False), outcome, 6 * SECOND_NS) == ""

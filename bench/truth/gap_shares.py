@@ -163,7 +163,7 @@ def pairs(scale: float) -> Iterator[Row]:
 
 
 def _pair(count: int, drawn: random.Random) -> Iterator[tuple[str, RateRatio, float]]:
-    """What each factor is for, as measured, and as the limits make it."""
+    """Each factor: its part of the gap, as measured, and as the limits make it."""
     limits = served_limits(
         Limits(
             caps=(

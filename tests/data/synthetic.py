@@ -331,7 +331,7 @@ def outcome(*workers: WorkerOutcome) -> Outcome:
 
 
 Measured = tuple[Point, tuple[()]]
-"""What ``local.measure`` gives."""
+"""The answer of ``local.measure``."""
 
 
 def measured(plan: Plan, outcome: Outcome, machine: MachineUse | None = None) -> Measured:
@@ -339,7 +339,7 @@ def measured(plan: Plan, outcome: Outcome, machine: MachineUse | None = None) ->
 
 
 def point(planned: Plan, *workers: WorkerOutcome, **changes: Any) -> Point:
-    """What the workers of a plan measured."""
+    """The measurement of a plan by its workers."""
     return Point(name="p", family="f", axes={}, plan=planned, outcome=outcome(*workers)).replace(**changes)
 
 
