@@ -54,12 +54,13 @@ test: compile formatted ## build, check formatting, lints and types, run every t
 	@$(MAKE) --no-print-directory test-python
 
 # The last crates of the bindings use one core each, so cargo compiles the tests of the crates at the same time. Neither
-# prints unless it fails. A Python test counts the instructions of serve_calls, which is compiled while the packages of
-# developers are copied; both packages are named, so that it has the features of the bindings and shares their crates.
+# prints unless it fails. A Python test counts the instructions of serve_calls and client_calls, which are compiled while the
+# packages of developers are copied; the bindings are named, too, so that they have their features and share their crates.
 .PHONY: compile
 compile: | cargo $(VENV)/.created
 	@$(CARGO_TEST) --no-run & tests=$$!; $(MAKE) --no-print-directory build; built=$$?; \
-	cargo build --release --locked --quiet --package iocurve-py --package iocurve-volume --bin serve_calls & served=$$!; \
+	cargo build --release --locked --quiet --package iocurve-py --package iocurve-volume --package iocurve-engine \
+		--bin serve_calls --bin client_calls & served=$$!; \
 	test $$built = 0 && $(MAKE) --no-print-directory develop; built=$$?; \
 	wait $$tests && wait $$served && exit $$built
 

@@ -1,7 +1,7 @@
-"""``python -m bench.instructions``: instructions per operation of worker loop and volume, counted with callgrind.
+"""``python -m bench.instructions``: instructions per operation of worker loop, volume and client, counted with callgrind.
 
 Each row of ``crates/engine/examples/null_loop.rs`` and each kind of call of ``crates/volume/src/bin/serve_calls.rs``
-runs twice, with different numbers of operations. The difference in instructions, divided by the difference in
+and ``crates/engine/src/bin/client_calls.rs`` runs twice, with different numbers of operations. The difference in instructions, divided by the difference in
 operations, is the cost of one operation: start-up cancels. Unlike times, counts hardly depend on the machine's other
 load, so two builds can be compared to a fraction of a percent.
 """
@@ -26,10 +26,14 @@ RESULTS = Path(__file__).parent / "results"
 LOOP = ("--package=iocurve-engine", "--example=null_loop")
 VOLUME = ("--package=iocurve-py", "--package=iocurve-volume", "--bin=serve_calls")
 """With the features of dependencies that the bindings have, so that their crates are not compiled a second time."""
+CLIENT = ("--package=iocurve-py", "--package=iocurve-engine", "--bin=client_calls")
 KINDS = ("read", "write", "getattr", "create", "list", "list-plus", "read4", "create4")
+CLIENT_KINDS = tuple(f"{kind}{version}" for version in ("", "4") for kind in ("read", "write", "getattr", "create"))
 VOLUME_ROWS = {f"volume-{kind}": kind for kind in KINDS}
 """Calls of NFSv3 that the volume serves from memory, 32 at a time: READ and WRITE of 4 KiB, CREATE and
 REMOVE by turns, READDIR and READDIRPLUS of 4 KiB out of 1,000 names; and READ and CREATE of NFSv4.1."""
+CLIENT_ROWS = {f"client-{kind}": kind for kind in CLIENT_KINDS}
+"""The same calls as the NFS client makes them, 32 at a time, and its replies to them; CREATE without REMOVE."""
 TIMEOUT_SECONDS = 1800
 MEMORY = Path("/dev/shm")
 """Directory of the file of the row ``sync``, if it exists: it is in memory, so no disk is involved."""
@@ -52,8 +56,13 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     if valgrind is None:
         raise RuntimeError("valgrind is not installed; on Debian: apt-get install valgrind")
     loop = build(LOOP, options.checkout)
-    rows = options.rows or [*_output([loop]).split(), *VOLUME_ROWS]
-    volume = build(VOLUME, options.checkout) if VOLUME_ROWS.keys() & rows else ""
+    rows = options.rows or [*_output([loop]).split(), *VOLUME_ROWS, *CLIENT_ROWS]
+    programs = {
+        row: (build(target, options.checkout), kind)
+        for target, kinds in ((VOLUME, VOLUME_ROWS), (CLIENT, CLIENT_ROWS))
+        for row, kind in kinds.items()
+        if row in rows
+    }
     document: dict[str, Any] = {
         **environment(),
         "commit": _commit(options.checkout),
@@ -63,8 +72,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     document["versions"]["valgrind"] = _output([valgrind, "--version"]).strip()
     for row in rows:
         with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as directory:
-            kind = VOLUME_ROWS.get(row)
-            program, *further = (volume, kind) if kind else (loop, row, f"{directory}/file")
+            program, *further = programs.get(row, (loop, row, f"{directory}/file"))
             few, many = (instructions(valgrind, program, times * options.operations, further) for times in (1, 2))
         per_operation = (many - few) / options.operations
         document["rows"].append({"row": row, "instructions": [few, many], "per_operation": per_operation})
@@ -122,7 +130,7 @@ def _output(command: Sequence[str], directory: Path = CHECKOUT) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.instructions", description=__doc__)
-    parser.add_argument("rows", nargs="*", help=f"rows of null_loop.rs, or {', '.join(VOLUME_ROWS)}; default: all")
+    parser.add_argument("rows", nargs="*", help=f"rows of null_loop.rs, or {', '.join([*VOLUME_ROWS, *CLIENT_ROWS])}; default: all")
     parser.add_argument("--operations", type=int, default=500_000, help="operations of the shorter run")
     parser.add_argument(
         "--checkout", type=Path, default=CHECKOUT, help="build there, e.g. in a worktree of another commit"

@@ -10,9 +10,9 @@ pub mod nfs4;
 use thiserror::Error;
 
 pub use self::malformed::Malformed;
-use crate::nfs3::{FATTR3_BYTES, NFS_PROGRAM, NFS_V3, NFS3_FHSIZE, nfsproc3, stable_how};
+use crate::nfs3::{FATTR3_BYTES, NFS3_FHSIZE, nfsproc3, stable_how};
 use crate::record::{RECORD_MARK_BYTES, RecordMark};
-use crate::rpc::{AUTH_BODY_BYTES_MAX, RPC_VERSION};
+use crate::rpc::{AUTH_BODY_BYTES_MAX, Procedure, RPC_VERSION, Xid};
 use crate::xdr::{Encode, Writer};
 
 /// Bytes before the payload of a successful READ reply that carries attributes and an empty verifier, record mark included.
@@ -62,20 +62,20 @@ impl FileCalls {
     }
 
     /// Appends a READ, record mark first.
-    pub fn append_read(&self, out: &mut Vec<u8>, xid: u32, offset: u64, count: u32) {
+    pub fn append_read(&self, out: &mut Vec<u8>, xid: Xid, offset: u64, count: u32) {
         self.0.read.append_range(out, xid, offset, count);
     }
 
     /// Appends a WRITE up to its payload, record mark first. The caller sends `count` bytes of payload after it, then
     /// [`padding`] of `count` zeros.
-    pub fn append_write(&self, out: &mut Vec<u8>, xid: u32, offset: u64, count: u32) {
+    pub fn append_write(&self, out: &mut Vec<u8>, xid: Xid, offset: u64, count: u32) {
         self.0.write.append_head(out, xid, 20, offset, count);
         let count_at = out.len() - 12;
         put(out, count_at, count);
     }
 
     /// Appends a COMMIT, record mark first. Count 0 is "to the end of the file".
-    pub fn append_commit(&self, out: &mut Vec<u8>, xid: u32, offset: u64, count: u32) {
+    pub fn append_commit(&self, out: &mut Vec<u8>, xid: Xid, offset: u64, count: u32) {
         self.0.commit.append_range(out, xid, offset, count);
     }
 }
@@ -94,10 +94,10 @@ impl CallTemplate {
     }
 
     /// Appends the call, record mark first.
-    pub fn append(&self, out: &mut Vec<u8>, xid: u32, procedure: nfsproc3, arguments: &(impl Encode + ?Sized)) {
+    pub fn append(&self, out: &mut Vec<u8>, xid: Xid, procedure: nfsproc3, arguments: &(impl Encode + ?Sized)) {
         let start = out.len();
         out.extend_from_slice(&self.head);
-        put(out, start + RECORD_MARK_BYTES, xid);
+        put(out, start + RECORD_MARK_BYTES, xid.0);
         put(out, start + RECORD_MARK_BYTES + PROCEDURE_AT, procedure as u32);
         arguments.encode(&mut Writer::new(out));
         mark(&mut out[start..]);
@@ -151,15 +151,15 @@ impl Template {
     }
 
     /// Returns the offset of the call.
-    fn append(&self, out: &mut Vec<u8>, xid: u32) -> usize {
+    fn append(&self, out: &mut Vec<u8>, xid: Xid) -> usize {
         let start = out.len();
         out.extend_from_slice(&self.bytes);
-        put(out, start + RECORD_MARK_BYTES, xid);
+        put(out, start + RECORD_MARK_BYTES, xid.0);
         start
     }
 
     /// Appends a call that ends with an offset and a count; returns the offset of the call.
-    fn append_range(&self, out: &mut Vec<u8>, xid: u32, offset: u64, count: u32) -> usize {
+    fn append_range(&self, out: &mut Vec<u8>, xid: Xid, offset: u64, count: u32) -> usize {
         let start = self.append(out, xid);
         let tail = out.len() - 12;
         let range = &mut out[tail..];
@@ -170,7 +170,7 @@ impl Template {
 
     /// Appends a call up to its payload, whose last `tail_bytes` begin with the offset and end with the length; returns the
     /// offset of the call.
-    fn append_head(&self, out: &mut Vec<u8>, xid: u32, tail_bytes: usize, offset: u64, count: u32) -> usize {
+    fn append_head(&self, out: &mut Vec<u8>, xid: Xid, tail_bytes: usize, offset: u64, count: u32) -> usize {
         let start = self.append(out, xid);
         let call = &mut out[start..];
         let (tail, end) = (call.len() - tail_bytes, call.len());
@@ -184,13 +184,13 @@ impl Template {
 
 /// A call up to its arguments.
 fn head(procedure: nfsproc3, credential: &[u8]) -> Vec<u8> {
-    head_of([NFS_PROGRAM, NFS_V3, procedure as u32], credential)
+    head_of(procedure.into(), credential)
 }
 
-/// A call of a program, version and procedure up to its arguments.
-fn head_of([program, version, procedure]: [u32; 3], credential: &[u8]) -> Vec<u8> {
+/// A call up to its arguments.
+fn head_of(procedure: Procedure, credential: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; RECORD_MARK_BYTES];
-    for word in [0, 0, RPC_VERSION, program, version, procedure] {
+    for word in [0, 0, RPC_VERSION, procedure.program, procedure.version, procedure.number] {
         bytes.extend_from_slice(&u32::to_be_bytes(word));
     }
     bytes.extend_from_slice(credential);
@@ -238,7 +238,7 @@ pub struct Reply<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     /// Identifies the call that it answers.
-    pub xid: u32,
+    pub xid: Xid,
     /// Outcome at the RPC layer.
     pub verdict: Verdict,
     /// Offset of the procedure's result in the record.
@@ -302,14 +302,14 @@ impl<'a> Reply<'a> {
     /// Parses the first fields.
     pub fn head(&self) -> Result<Head, Unparsed> {
         if self.arrived.len() >= REPLY_HEAD_BYTES && self.arrived[4..REPLY_HEAD_BYTES] == ACCEPTED {
-            return Ok(Head { xid: self.word(0)?, verdict: Verdict::Success, result_at: REPLY_HEAD_BYTES });
+            return Ok(Head { xid: Xid(self.word(0)?), verdict: Verdict::Success, result_at: REPLY_HEAD_BYTES });
         }
         self.unusual_head()
     }
 
     #[cold]
     fn unusual_head(&self) -> Result<Head, Unparsed> {
-        let xid = self.word(0)?;
+        let xid = Xid(self.word(0)?);
         if self.word(4)? != 1 {
             return Err(Unparsed::Malformed(Malformed::NotAReply));
         }
@@ -320,7 +320,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    fn accepted(&self, xid: u32) -> Result<Head, Unparsed> {
+    fn accepted(&self, xid: Xid) -> Result<Head, Unparsed> {
         let verifier_bytes = self.word(16)?;
         if verifier_bytes as usize > AUTH_BODY_BYTES_MAX {
             return Err(Unparsed::Malformed(Malformed::LongVerifier));
@@ -333,7 +333,7 @@ impl<'a> Reply<'a> {
         Ok(Head { xid, verdict, result_at: stat_at + 4 })
     }
 
-    fn denied(&self, xid: u32) -> Result<Head, Unparsed> {
+    fn denied(&self, xid: Xid) -> Result<Head, Unparsed> {
         match self.word(12)? {
             0 => Ok(Head { xid, verdict: Verdict::DeniedVersion, result_at: 24 }),
             1 => Ok(Head { xid, verdict: Verdict::DeniedCredential(self.word(16)?), result_at: 20 }),

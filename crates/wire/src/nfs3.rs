@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use crate::rpc::Procedure;
 use crate::xdr::{Decode, Encode, List, Reader, Writer, XdrError, xdr_enum, xdr_struct, xdr_union};
 
 /// Program number.
@@ -412,6 +413,12 @@ xdr_union! {
 impl Default for set_time {
     fn default() -> Self {
         Self::DONT_CHANGE(())
+    }
+}
+
+impl From<nfsproc3> for Procedure {
+    fn from(procedure: nfsproc3) -> Self {
+        Self { program: NFS_PROGRAM, version: NFS_V3, number: procedure as u32 }
     }
 }
 

@@ -67,6 +67,21 @@ xdr_struct! {
     }
 }
 
+/// Matches a reply to its call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Xid(pub u32);
+
+/// A procedure of a version of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Procedure {
+    /// Program number.
+    pub program: u32,
+    /// Version of the program.
+    pub version: u32,
+    /// Number of the procedure in that version.
+    pub number: u32,
+}
+
 /// Opens a call; the procedure's arguments follow (RFC 5531 §9).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallHeader<'a> {

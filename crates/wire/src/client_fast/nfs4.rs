@@ -2,11 +2,9 @@
 
 use super::{CommitResult, FileTemplates, Malformed, ReadResult, Reply, Template, Unparsed, WriteResult, flag, put};
 use crate::nfs4::operations::{COMMIT4args, PUTFH4args, READ4args, SEQUENCE4args, WRITE4args, nfs_argop4};
-use crate::nfs4::{
-    MINOR_VERSION, NFS_PROGRAM, NFS_V4, NFSPROC4_COMPOUND, compound4_head, nfs_fh4, nfs_opnum4, sessionid4,
-    stable_how4, stateid4,
-};
+use crate::nfs4::{COMPOUND, MINOR_VERSION, compound4_head, nfs_fh4, nfs_opnum4, sessionid4, stable_how4, stateid4};
 use crate::record::RECORD_MARK_BYTES;
+use crate::rpc::Xid;
 use crate::xdr::{Encode, Writer};
 
 /// Bytes before the payload of a successful READ reply with empty verifier and tag, record mark included.
@@ -72,7 +70,7 @@ impl FileCalls {
     }
 
     /// Appends a READ, record mark first.
-    pub fn append_read(&self, out: &mut Vec<u8>, xid: u32, at: SlotSequence, offset: u64, count: u32) {
+    pub fn append_read(&self, out: &mut Vec<u8>, xid: Xid, at: SlotSequence, offset: u64, count: u32) {
         let start = self.0.read.append_range(out, xid, offset, count);
         self.0.read.put_sequence(&mut out[start..], at);
     }
@@ -81,13 +79,13 @@ impl FileCalls {
     /// [`padding`] of `count` zeros.
     ///
     /// [`padding`]: super::padding
-    pub fn append_write(&self, out: &mut Vec<u8>, xid: u32, at: SlotSequence, offset: u64, count: u32) {
+    pub fn append_write(&self, out: &mut Vec<u8>, xid: Xid, at: SlotSequence, offset: u64, count: u32) {
         let start = self.0.write.append_head(out, xid, 16, offset, count);
         self.0.write.put_sequence(&mut out[start..], at);
     }
 
     /// Appends a COMMIT, record mark first. Count 0 is "to the end of the file".
-    pub fn append_commit(&self, out: &mut Vec<u8>, xid: u32, at: SlotSequence, offset: u64, count: u32) {
+    pub fn append_commit(&self, out: &mut Vec<u8>, xid: Xid, at: SlotSequence, offset: u64, count: u32) {
         let start = self.0.commit.append_range(out, xid, offset, count);
         self.0.commit.put_sequence(&mut out[start..], at);
     }
@@ -108,7 +106,7 @@ impl CompoundTemplate {
     pub fn append(
         &self,
         out: &mut Vec<u8>,
-        xid: u32,
+        xid: Xid,
         at: SlotSequence,
         keeps_reply: bool,
         operations: &[nfs_argop4<'_>],
@@ -133,7 +131,7 @@ const FILE_AFTER_SEQUENCE: usize = 16 + 4;
 
 /// A call of SEQUENCE and what `rest` writes, `count` operations in all.
 fn template(calls: &SessionCalls<'_>, count: u32, rest: impl FnOnce(&mut Writer<'_>)) -> Template {
-    let mut bytes = super::head_of([NFS_PROGRAM, NFS_V4, NFSPROC4_COMPOUND], calls.credential);
+    let mut bytes = super::head_of(COMPOUND, calls.credential);
     let mut writer = Writer::new(&mut bytes);
     compound4_head { tag: &[], minorversion: MINOR_VERSION, count }.encode(&mut writer);
     let sequence_at = writer.position() + 20;

@@ -5,9 +5,10 @@ use super::*;
 use crate::nfs3::{
     COMMIT3args, COMMIT3res, GETATTR3res, READ3args, READ3res, READ3resok, WRITE3args, WRITE3res, nfs_fh3,
 };
+use crate::nfs3::{NFS_PROGRAM, NFS_V3};
 use crate::record::write_record;
-use crate::rpc::opaque_auth;
 use crate::rpc::{Accepted, AcceptedReply, CallHeader, Rejected, ReplyBody, ReplyHeader, auth_stat, mismatch_info};
+use crate::rpc::{Xid, opaque_auth};
 use crate::sample::{Entropy, Sample};
 use crate::xdr::{Encode, to_bytes};
 
@@ -41,7 +42,7 @@ fn parse<'r, T: PartialEq + std::fmt::Debug + Copy>(
     let parse = |arrived: usize| {
         let reply = Reply::new(&record[..arrived], record.len());
         let head = reply.head()?;
-        assert_eq!((head.xid, head.verdict), (xid, Verdict::Success));
+        assert_eq!((head.xid, head.verdict), (Xid(xid), Verdict::Success));
         result(&reply, head.result_at)
     };
     let whole = parse(record.len()).expect("a whole reply is parsed");
@@ -74,17 +75,17 @@ proptest! {
         let stable = stable_how::sample(&mut Entropy::new(&entropy));
         let mut calls = FileCalls::new(&encoded, &vec![7; handle.len()], stable);
         calls.set_file(&encoded, &handle, stable);
-        calls.append_read(&mut out, xid, offset, count);
+        calls.append_read(&mut out, Xid(xid), offset, count);
         let expected = call(xid, nfsproc3::NFSPROC3_READ, credential, &READ3args { file, offset, count });
         prop_assert_eq!(&out[6..], &expected);
 
         out.truncate(6);
-        calls.append_commit(&mut out, xid, offset, count);
+        calls.append_commit(&mut out, Xid(xid), offset, count);
         let expected = call(xid, nfsproc3::NFSPROC3_COMMIT, credential, &COMMIT3args { file, offset, count });
         prop_assert_eq!(&out[6..], &expected);
 
         out.truncate(6);
-        calls.append_write(&mut out, xid, offset, count);
+        calls.append_write(&mut out, Xid(xid), offset, count);
         out.extend(&data);
         out.resize(out.len() + padding(count) as usize, 0);
         let expected =
@@ -215,7 +216,7 @@ fn the_head_of_a_read_reply_has_the_length_that_is_asked_for() {
 fn a_read_call_byte_by_byte() {
     let mut out = Vec::new();
     let credential = to_bytes(&opaque_auth::NONE);
-    FileCalls::new(&credential, b"abcde", stable_how::UNSTABLE).append_read(&mut out, 0x0102_0304, 0x1000, 0x200);
+    FileCalls::new(&credential, b"abcde", stable_how::UNSTABLE).append_read(&mut out, Xid(0x0102_0304), 0x1000, 0x200);
     #[rustfmt::skip]
     let expected = [
         0x80, 0, 0, 64,

@@ -9,6 +9,7 @@
 pub mod attributes;
 pub mod operations;
 
+use crate::rpc::Procedure;
 use crate::xdr::{Decode, Encode, Reader, Writer, XdrError, xdr_enum, xdr_struct, xdr_union};
 
 pub use crate::nfs3::{NFS_PORT, NFS_PROGRAM};
@@ -21,6 +22,8 @@ pub const MINOR_VERSION: u32 = 1;
 pub const NFSPROC4_NULL: u32 = 0;
 /// The procedure that carries operations.
 pub const NFSPROC4_COMPOUND: u32 = 1;
+/// The procedure that all calls of a session are.
+pub const COMPOUND: Procedure = Procedure { program: NFS_PROGRAM, version: NFS_V4, number: NFSPROC4_COMPOUND };
 
 /// Longest file handle.
 pub const NFS4_FHSIZE: usize = 128;

@@ -6,18 +6,16 @@ use std::sync::atomic::AtomicBool;
 use iocurve_wire::client_fast::Malformed;
 
 use super::names::{Cursor, Details, Listed, ListedPage, NamedCall, Node, Procedure};
-use super::protocol::{Found, Protocol};
+use super::protocol::{CallLimits, Found, Protocol};
 use super::transport::rpc::Rpc;
 use super::transport::socket::Socket;
-use crate::error::{ConnectionError, EngineError};
+use crate::error::EngineError;
 use crate::plan::NfsMount;
 
 /// Permissions of new files.
 pub(super) const FILE_MODE: u32 = 0o644;
 /// Permissions of new directories.
 pub(super) const DIRECTORY_MODE: u32 = 0o755;
-/// Servers with a lower limit of READ or WRITE are refused.
-const CALL_BYTES_MIN: u32 = 512;
 
 /// The server's answer to a call, a value or a status of the version; or an error that ends the worker.
 pub(super) type Answer<T> = Result<Result<T, u32>, EngineError>;
@@ -32,40 +30,6 @@ macro_rules! granted {
     };
 }
 pub(super) use granted;
-
-/// Limits of one call, as the server reports them.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct CallLimits {
-    /// Most bytes of one READ.
-    pub read: u32,
-    /// Most bytes of one WRITE.
-    pub write: u32,
-}
-
-impl CallLimits {
-    /// Refuses a server whose limits are too low.
-    pub(super) fn check(self, server: &str) -> Result<Self, EngineError> {
-        if self.read.min(self.write) < CALL_BYTES_MIN {
-            let Self { read, write } = self;
-            let server = server.to_owned();
-            return Err(ConnectionError::LowLimits { server, read, write, least: CALL_BYTES_MIN }.into());
-        }
-        Ok(self)
-    }
-
-    /// The smaller ones of these limits and those of a mount (`rsize`, `wsize`).
-    pub(super) fn within(self, mount: &NfsMount) -> Self {
-        let smaller = |limit: u32, size: Option<u32>| size.map_or(limit, |size| size.min(limit));
-        Self { read: smaller(self.read, mount.rsize), write: smaller(self.write, mount.wsize) }
-    }
-
-    /// Calls that a table needs for `depth` operations of at most `bytes` each, one that renews the lease, and one that makes a
-    /// new session.
-    pub(super) fn calls(self, depth: u32, bytes: usize) -> u64 {
-        let parts = (bytes as u64).div_ceil(u64::from(self.read.min(self.write))).max(1);
-        (u64::from(depth.max(1)) * parts + 2).next_power_of_two()
-    }
-}
 
 /// A name in a directory.
 pub(super) struct Entry<'n, H> {

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 
 use iocurve_meter::{Nanos, SECOND};
 use iocurve_wire::record::{RECORD_MARK_BYTES, write_record};
-use iocurve_wire::rpc::{CallHeader, RPC_VERSION, opaque_auth};
+use iocurve_wire::rpc::{CallHeader, Procedure, RPC_VERSION, Xid, opaque_auth};
 use iocurve_wire::xdr::{Decode, Encode, Reader};
 
 use crate::error::EngineError;
@@ -141,10 +141,11 @@ impl<T> Debug for Conversation<'_, T> {
     }
 }
 
-/// Encodes a call of a program, version and procedure, record mark first, without its `xid`.
-pub(super) fn encode(credential: &[u8], [prog, vers, proc]: [u32; 3], arguments: &(impl Encode + ?Sized)) -> Vec<u8> {
+/// Encodes a call, record mark first, without its `xid`.
+pub(super) fn encode(credential: &[u8], procedure: Procedure, arguments: &(impl Encode + ?Sized)) -> Vec<u8> {
     let mut call = Vec::new();
     let cred = opaque_auth::decode(&mut Reader::new(credential)).expect("a credential made here");
+    let Procedure { program: prog, version: vers, number: proc } = procedure;
     let header = CallHeader { xid: 0, rpcvers: RPC_VERSION, prog, vers, proc, cred, verf: opaque_auth::NONE };
     write_record(&mut call, |writer| {
         header.encode(writer);
@@ -154,6 +155,6 @@ pub(super) fn encode(credential: &[u8], [prog, vers, proc]: [u32; 3], arguments:
 }
 
 /// Sets the `xid` of an encoded call.
-pub(super) fn set_xid(call: &mut [u8], xid: u32) {
-    call[RECORD_MARK_BYTES..RECORD_MARK_BYTES + 4].copy_from_slice(&xid.to_be_bytes());
+pub(super) fn set_xid(call: &mut [u8], xid: Xid) {
+    call[RECORD_MARK_BYTES..RECORD_MARK_BYTES + 4].copy_from_slice(&xid.0.to_be_bytes());
 }

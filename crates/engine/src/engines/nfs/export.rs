@@ -5,8 +5,9 @@ use std::sync::atomic::AtomicBool;
 
 use iocurve_wire::client_fast::Malformed;
 
-use super::calls::{CallLimits, Calls, Entry, Mountable};
+use super::calls::{Calls, Entry, Mountable};
 use super::names::{Cursor, Listed, Node, Procedure};
+use super::protocol::CallLimits;
 use super::status::{EXIST, ISDIR, NOENT, NOTEMPTY, refused};
 use super::transport::socket::{Route, Socket};
 use crate::error::{EngineError, TargetError};

@@ -8,6 +8,7 @@
 
 mod calls;
 mod conversation;
+pub mod counting;
 mod export;
 mod files;
 mod load;

@@ -7,10 +7,49 @@ use std::fmt::Debug;
 use iocurve_meter::Nanos;
 use iocurve_wire::client_fast::{CommitResult, ReadResult, Reply, Unparsed, WriteResult};
 use iocurve_wire::nfs3::stable_how;
+use iocurve_wire::rpc::Xid;
 
 use super::conversation::{Conversation, GRACE_NS_MAX};
 use super::names::{Named, NamedCall, Procedure};
+use crate::error::{ConnectionError, EngineError};
 use crate::plan::{Durability, NfsMount};
+
+/// Servers with a lower limit of READ or WRITE are refused.
+const CALL_BYTES_MIN: u32 = 512;
+
+/// Limits of one call, as the server reports them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CallLimits {
+    /// Most bytes of one READ.
+    pub read: u32,
+    /// Most bytes of one WRITE.
+    pub write: u32,
+}
+
+impl CallLimits {
+    /// Refuses a server whose limits are too low.
+    pub(super) fn check(self, server: &str) -> Result<Self, EngineError> {
+        if self.read.min(self.write) < CALL_BYTES_MIN {
+            let Self { read, write } = self;
+            let server = server.to_owned();
+            return Err(ConnectionError::LowLimits { server, read, write, least: CALL_BYTES_MIN }.into());
+        }
+        Ok(self)
+    }
+
+    /// The smaller ones of these limits and those of a mount (`rsize`, `wsize`).
+    pub(super) fn within(self, mount: &NfsMount) -> Self {
+        let smaller = |limit: u32, size: Option<u32>| size.map_or(limit, |size| size.min(limit));
+        Self { read: smaller(self.read, mount.rsize), write: smaller(self.write, mount.wsize) }
+    }
+
+    /// Calls that a table needs for `depth` operations of at most `bytes` each, one that renews the lease, and one that makes a
+    /// new session.
+    pub(super) fn calls(self, depth: u32, bytes: usize) -> u64 {
+        let parts = (bytes as u64).div_ceil(u64::from(self.read.min(self.write))).max(1);
+        (u64::from(depth.max(1)) * parts + 2).next_power_of_two()
+    }
+}
 
 /// Kind of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,14 +102,14 @@ pub(super) trait Protocol: Debug + Sized + Send + 'static {
     fn append_commit(&self, call: Arguments<Self::Sequence>, out: &mut Vec<u8>);
 
     /// Appends a call that only shows that this client is alive, record mark first.
-    fn append_renewal(&self, xid: u32, sequence: Self::Sequence, out: &mut Vec<u8>);
+    fn append_renewal(&self, xid: Xid, sequence: Self::Sequence, out: &mut Vec<u8>);
 
     /// Appends a call on a name, record mark first; `data` is what it writes.
     fn append_named(
         &self,
         call: &NamedCall<Self::Handle>,
         data: &[u8],
-        xid: u32,
+        xid: Xid,
         sequence: Self::Sequence,
         out: &mut Vec<u8>,
     );
@@ -149,7 +188,7 @@ pub(super) struct SlotCounts {
 /// Arguments of a call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arguments<S> {
-    pub xid: u32,
+    pub xid: Xid,
     pub sequence: S,
     pub file: u32,
     pub offset: u64,

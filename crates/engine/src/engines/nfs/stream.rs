@@ -1,10 +1,7 @@
 //! The bytes between client and server, as the client's protocol has them: a socket carries them, or memory in tests.
 
-#[cfg(test)]
 use std::cell::RefCell;
-use std::io::{self, IoSlice, IoSliceMut};
-#[cfg(test)]
-use std::io::{Read, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 
 /// Most pieces in one send (`UIO_MAXIOV`).
 pub(super) const PIECES_MAX: usize = 1024;
@@ -26,8 +23,7 @@ pub(super) fn not_now(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// A connection in memory.
-#[cfg(test)]
+/// A connection in memory, for tests and for counting instructions.
 #[derive(Debug, Default)]
 pub(super) struct Pipe {
     /// Bytes of the client.
@@ -36,7 +32,6 @@ pub(super) struct Pipe {
     pub replies: RefCell<io::Cursor<Vec<u8>>>,
 }
 
-#[cfg(test)]
 impl Stream for Pipe {
     fn send(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         self.sent.borrow_mut().write_vectored(pieces)

@@ -21,12 +21,12 @@ use iocurve_wire::xdr::{Decode, Reader, to_bytes};
 
 use self::scripted::{EXPORT, READ, WRITE, check_errno, connect, explained, file, first, marked, pattern, reply};
 use self::server::{Act, Server};
-use super::calls::CallLimits;
 use super::conversation::JUKEBOX_DELAY_NS;
 use super::load::flight::Flight;
 use super::load::incoming::{Incoming, Lost, NAMED_REPLY_BYTES_MAX};
 use super::load::outgoing::Outgoing;
 use super::nfs3::Nfs3;
+use super::protocol::CallLimits;
 use super::stream::Pipe;
 use super::*;
 use crate::engines::buffers::Buffers;

@@ -4,10 +4,11 @@ use proptest::prelude::*;
 use super::super::{Unparsed, Verdict, padding};
 use super::*;
 use crate::nfs4::operations::{COMMIT4resok, READ4resok, SEQUENCE4resok, WRITE4resok, nfs_resop4};
+use crate::nfs4::{NFS_PROGRAM, NFS_V4, NFSPROC4_COMPOUND};
 use crate::nfs4::{compound4_result_head, nfsstat4};
 use crate::record::write_record;
-use crate::rpc::RPC_VERSION;
 use crate::rpc::{CallHeader, ReplyHeader, opaque_auth};
+use crate::rpc::{RPC_VERSION, Xid};
 use crate::xdr::to_bytes;
 
 const SESSION: sessionid4 = [9; 16];
@@ -57,7 +58,7 @@ fn parse<T: PartialEq + std::fmt::Debug + Copy>(
     let parse = |arrived: usize| {
         let reply = Reply::new(&record[..arrived], record.len());
         let head = reply.head()?;
-        assert_eq!((head.xid, head.verdict), (1, Verdict::Success));
+        assert_eq!((head.xid, head.verdict), (Xid(1), Verdict::Success));
         result(&reply, head.result_at)
     };
     let whole = parse(record.len()).expect("a whole reply is parsed");
@@ -108,24 +109,24 @@ proptest! {
         let stable = stable_how4::DATA_SYNC;
         let mut on_file = FileCalls::new(&calls, &vec![7; handle.len()], stateid4::ANONYMOUS, stable);
         on_file.set_file(&calls, &handle, stateid, stable);
-        on_file.append_read(&mut out, xid, AT, offset, count);
+        on_file.append_read(&mut out, Xid(xid), AT, offset, count);
         let read = nfs_argop4::READ(READ4args { stateid, offset, count });
         prop_assert_eq!(&out[6..], call(xid, cred, &[sequence.clone(), file.clone(), read]));
 
         out.truncate(6);
-        on_file.append_commit(&mut out, xid, AT, offset, count);
+        on_file.append_commit(&mut out, Xid(xid), AT, offset, count);
         let commit = nfs_argop4::COMMIT(COMMIT4args { offset, count });
         prop_assert_eq!(&out[6..], call(xid, cred, &[sequence.clone(), file.clone(), commit]));
 
         out.truncate(6);
-        on_file.append_write(&mut out, xid, AT, offset, count);
+        on_file.append_write(&mut out, Xid(xid), AT, offset, count);
         out.extend_from_slice(&data);
         out.extend_from_slice(&[0; 3][..padding(count) as usize]);
         let write = nfs_argop4::WRITE(WRITE4args { stateid, offset, stable, data: &data });
         prop_assert_eq!(&out[6..], call(xid, cred, &[sequence.clone(), file, write]));
 
         out.truncate(6);
-        CompoundTemplate::new(&calls).append(&mut out, xid, AT, false, &[]);
+        CompoundTemplate::new(&calls).append(&mut out, Xid(xid), AT, false, &[]);
         prop_assert_eq!(&out[6..], call(xid, cred, &[sequence]));
     }
 

@@ -11,11 +11,10 @@ use crate::engines::buffers::SlotMap;
 use crate::engines::request::{Completion, Request};
 use crate::plan::{Durability, NfsMount, OperationKind};
 
-use super::super::calls::CallLimits;
 use super::super::conversation::{Results, set_xid};
 use super::super::names::{NamedCall, Procedure};
 use super::super::nfs3::Nfs3;
-use super::super::protocol::{Arguments, CallKind, Found, Judgement, Protocol, stability};
+use super::super::protocol::{Arguments, CallKind, CallLimits, Found, Judgement, Protocol, stability};
 use super::super::status::errno;
 use super::commits::Commits;
 use super::outgoing::Outgoing;

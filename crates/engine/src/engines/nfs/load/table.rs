@@ -5,6 +5,8 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::ops::{Index, IndexMut};
 
+use iocurve_wire::rpc::Xid;
+
 use super::super::names::NamedCall;
 use super::super::protocol::{CallKind, Protocol};
 
@@ -47,7 +49,7 @@ impl Part {
 /// One call. A free entry of the table keeps its last `xid`.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::engines::nfs) struct Call<S> {
-    pub xid: u32,
+    pub xid: Xid,
     pub sequence: S,
     place: Place,
     /// Attempts that were postponed or moved no byte.
@@ -84,7 +86,7 @@ impl<P: Protocol> CallTable<P> {
         // generation.
         let generation = RandomState::new().hash_one(0u8) as u32;
         let free_call = |index| Call {
-            xid: generation << index_bits | index,
+            xid: Xid(generation << index_bits | index),
             sequence: P::Sequence::default(),
             place: Place::Free,
             retries: 0,
@@ -168,8 +170,8 @@ impl<P: Protocol> CallTable<P> {
     }
 
     /// The call that a reply on a connection belongs to.
-    pub(super) fn find(&self, xid: u32, connection: usize) -> Option<(u32, CallKind)> {
-        let index = xid & (self.calls.len() as u32 - 1);
+    pub(super) fn find(&self, xid: Xid, connection: usize) -> Option<(u32, CallKind)> {
+        let index = xid.0 & (self.calls.len() as u32 - 1);
         let call = &self[index];
         (call.xid == xid && call.place == Place::On(connection as u8)).then_some((index, call.part.kind))
     }
@@ -205,8 +207,8 @@ impl<P: Protocol> CallTable<P> {
         self.free.push(index);
     }
 
-    fn next_xid(&self, index: u32) -> u32 {
-        self[index].xid.wrapping_add(1 << self.index_bits)
+    fn next_xid(&self, index: u32) -> Xid {
+        Xid(self[index].xid.0.wrapping_add(1 << self.index_bits))
     }
 }
 

@@ -3,13 +3,13 @@
 use std::sync::atomic::AtomicBool;
 
 use iocurve_wire::client_fast::Unparsed;
-use iocurve_wire::nfs3::{FSINFO3args, FSINFO3res, NFS_PROGRAM, NFS_V3, nfs_fh3, nfsproc3};
+use iocurve_wire::nfs3::{FSINFO3args, FSINFO3res, nfs_fh3, nfsproc3};
 use iocurve_wire::xdr::Encode;
 
-use super::super::calls::{Answer, CallLimits, Calls, Mountable, granted};
+use super::super::calls::{Answer, Calls, Mountable, granted};
 use super::super::conversation::{Conversation, Line, encode};
 use super::super::names::{NamedCall, Procedure};
-use super::super::protocol::{Found, Protocol};
+use super::super::protocol::{CallLimits, Found, Protocol};
 use super::super::status::refused;
 use super::super::transport::mounter::{self, Mounter};
 use super::super::transport::rpc::Rpc;
@@ -95,7 +95,7 @@ fn patiently<T: Send>(
     mut parse: impl FnMut(&[u8]) -> Result<Result<T, u32>, Unparsed> + Send,
 ) -> Answer<T> {
     let (line, server, timeout_ns) = (Line::default(), rpc.server.clone(), rpc.timeout_ns);
-    let record = encode(&rpc.credential, [NFS_PROGRAM, NFS_V3, procedure as u32], arguments);
+    let record = encode(&rpc.credential, procedure.into(), arguments);
     let calls = Conversation::new(line.clone(), async move {
         let started = line.now();
         loop {

@@ -8,6 +8,7 @@ use iocurve_wire::client_fast::{
     CallTemplate, CommitResult, FileCalls, READ_REPLY_HEAD_BYTES, ReadResult, Reply, Unparsed, WriteResult,
 };
 use iocurve_wire::nfs3::{nfs_fh3, nfsproc3, nfsstat3};
+use iocurve_wire::rpc::Xid;
 
 use super::names::{NamedCall, Procedure};
 use super::protocol::{Arguments, Found, Judgement, Passed, Protocol, SlotCounts, stability};
@@ -69,11 +70,11 @@ impl Protocol for Nfs3 {
         self.files[call.file as usize].append_commit(out, call.xid, call.offset, call.length);
     }
 
-    fn append_renewal(&self, xid: u32, (): (), out: &mut Vec<u8>) {
+    fn append_renewal(&self, xid: Xid, (): (), out: &mut Vec<u8>) {
         self.others.append(out, xid, nfsproc3::NFSPROC3_NULL, &());
     }
 
-    fn append_named(&self, call: &NamedCall<nfs_fh3>, data: &[u8], xid: u32, (): (), out: &mut Vec<u8>) {
+    fn append_named(&self, call: &NamedCall<nfs_fh3>, data: &[u8], xid: Xid, (): (), out: &mut Vec<u8>) {
         names::with_arguments(call, data, |procedure, arguments| self.others.append(out, xid, procedure, arguments));
     }
 

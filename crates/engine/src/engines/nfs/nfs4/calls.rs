@@ -6,10 +6,10 @@ use iocurve_meter::{Nanos, SECOND};
 use iocurve_wire::nfs4::attributes::{FATTR4_LEASE_TIME, FATTR4_MAXREAD, FATTR4_MAXWRITE, bitmap4};
 use iocurve_wire::nfs4::operations::{nfs_argop4, nfs_resop4};
 
-use super::super::calls::{Answer, CallLimits, Calls, Entry, Mountable, granted};
+use super::super::calls::{Answer, Calls, Entry, Mountable, granted};
 use super::super::conversation::Conversation;
 use super::super::names::NamedCall;
-use super::super::protocol::Found;
+use super::super::protocol::{CallLimits, Found};
 use super::super::status::NOTDIR;
 use super::super::transport::mounter::{self, Mounter};
 use super::super::transport::patience::LEAVE_NS;

@@ -13,8 +13,8 @@ use iocurve_wire::nfs4::operations::{
     nfs_resop4, state_protect4_a,
 };
 use iocurve_wire::nfs4::{
-    MINOR_VERSION, NFS_PROGRAM, NFS_V4, NFSPROC4_COMPOUND, channel_attrs4, client_owner4, compound4_head,
-    compound4_result_head, nfs_opnum4, nfsstat4, owner_name4, sessionid4,
+    COMPOUND, MINOR_VERSION, channel_attrs4, client_owner4, compound4_head, compound4_result_head, nfs_opnum4,
+    nfsstat4, owner_name4, sessionid4,
 };
 use iocurve_wire::xdr::{Decode, Encode, Reader, Writer};
 
@@ -383,7 +383,7 @@ impl Client {
         call: &Operations<'_>,
         each: impl FnMut(nfs_resop4<'_>) + Send,
     ) -> Result<Result<(), nfsstat4>, EngineError> {
-        let record = encode(&self.credential, [NFS_PROGRAM, NFS_V4, NFSPROC4_COMPOUND], call);
+        let record = encode(&self.credential, COMPOUND, call);
         let results = self.line.ask(connection, record).await?;
         self.was_repeated = results.was_repeated;
         parse(call, &results.bytes, each).map_err(|why| self.invalid(why))

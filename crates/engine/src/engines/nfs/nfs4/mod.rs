@@ -19,7 +19,9 @@ use iocurve_wire::client_fast::nfs4::{
     Compound, CompoundTemplate, FileCalls, READ_REPLY_HEAD_BYTES, SessionCalls, SlotSequence,
 };
 use iocurve_wire::client_fast::{CommitResult, ReadResult, Reply, Unparsed, WriteResult};
-use iocurve_wire::nfs4::{nfsstat4, stable_how4, stateid4};
+use iocurve_wire::nfs4::operations::share;
+use iocurve_wire::nfs4::{nfsstat4, sessionid4, stable_how4, stateid4};
+use iocurve_wire::rpc::Xid;
 
 use super::conversation::Conversation;
 use super::names::{NamedCall, Procedure};
@@ -73,6 +75,16 @@ impl Nfs4 {
         }
     }
 
+    /// Takes a session over in which a file is open, with all of its slots free.
+    pub(super) fn of_session(credential: &[u8], session: sessionid4, handle: &Handle, mount: &NfsMount) -> Self {
+        let mut registration = Registration::new(mount.session_slots);
+        registration.session = session;
+        let client = Client::new("", credential, mount.timeout_ns, registration, 1);
+        let (path, stateid) = (String::new(), stateid4 { seqid: 0, other: [3; 12] });
+        let open = Open { path, handle: handle.clone(), stateid, access: share::OPEN4_SHARE_ACCESS_BOTH };
+        Self::new(client, vec![Some(open)], Nanos::MAX, mount)
+    }
+
     async fn close_all(&self, client: &mut Client) -> Result<(), EngineError> {
         for open in self.opens.iter().flatten() {
             // The lease ends an open that the server does not close.
@@ -114,11 +126,11 @@ impl Protocol for Nfs4 {
         self.files[call.file as usize].append_commit(out, call.xid, call.sequence, call.offset, call.length);
     }
 
-    fn append_renewal(&self, xid: u32, sequence: SlotSequence, out: &mut Vec<u8>) {
+    fn append_renewal(&self, xid: Xid, sequence: SlotSequence, out: &mut Vec<u8>) {
         self.others.append(out, xid, sequence, false, &[]);
     }
 
-    fn append_named(&self, call: &NamedCall<Handle>, data: &[u8], xid: u32, sequence: SlotSequence, out: &mut Vec<u8>) {
+    fn append_named(&self, call: &NamedCall<Handle>, data: &[u8], xid: Xid, sequence: SlotSequence, out: &mut Vec<u8>) {
         let open = self.opens.get(call.file as usize).and_then(Option::as_ref);
         names::with_operations(&self.registration, open, call, data, |operations| {
             self.others.append(out, xid, sequence, call.procedure.changes_names(), operations);

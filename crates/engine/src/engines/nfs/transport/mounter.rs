@@ -13,7 +13,7 @@ use iocurve_wire::mount3::{
 };
 use iocurve_wire::nfs3::{NFS_PORT, NFS_PROGRAM, NFS_V3, nfs_fh3};
 use iocurve_wire::portmap::{IPPROTO_TCP, PMAP_PORT, PMAP_PROG, PMAP_VERS, PMAPPROC_GETPORT, mapping};
-use iocurve_wire::rpc::{auth_flavor, authsys_parms, opaque_auth};
+use iocurve_wire::rpc::{Procedure, auth_flavor, authsys_parms, opaque_auth};
 use iocurve_wire::xdr::to_bytes;
 
 use super::patience::{Patience, connect_one};
@@ -40,7 +40,7 @@ impl<'a> Mounter<'_, 'a> {
         let mut rpc = self.connect("MOUNT", port)?;
         rpc.credential = auth_sys(self.mount);
         let path: dirpath<'_> = self.mount.export.as_bytes();
-        let results = rpc.call([MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_MNT], &path)?;
+        let results = rpc.call(of_mount(MOUNTPROC3_MNT), &path)?;
         match rpc.parsed::<mountres3>(&results)? {
             Ok(mounted) => Ok(mounted.fhandle),
             Err(status) => Err(EngineError::Nfs {
@@ -78,7 +78,8 @@ impl<'a> Mounter<'_, 'a> {
             ConnectionError::NoPortmapper { host, export, portmapper: PMAP_PORT, program, source }
         })?;
         let question = mapping { prog, vers, prot: IPPROTO_TCP, port: 0 };
-        let results = rpc.call([PMAP_PROG, PMAP_VERS, PMAPPROC_GETPORT], &question)?;
+        let get_port = Procedure { program: PMAP_PROG, version: PMAP_VERS, number: PMAPPROC_GETPORT };
+        let results = rpc.call(get_port, &question)?;
         let port: u32 = rpc.parsed(&results)?;
         u16::try_from(port)
             .ok()
@@ -153,6 +154,10 @@ fn auth_sys(mount: &NfsMount) -> Vec<u8> {
     to_bytes(&opaque_auth { flavor: auth_flavor::AUTH_SYS, body: &body })
 }
 
+fn of_mount(number: u32) -> Procedure {
+    Procedure { program: MOUNT_PROGRAM, version: MOUNT_V3, number }
+}
+
 fn mount_hint(status: mountstat3, rpc: &mut Rpc<'_>) -> String {
     let exports = exported(rpc).map(|names| format!("; it exports {names}")).unwrap_or_default();
     match status {
@@ -165,7 +170,7 @@ fn mount_hint(status: mountstat3, rpc: &mut Rpc<'_>) -> String {
 
 /// Text that lists the server's exports; `None` if it does not list them.
 fn exported(rpc: &mut Rpc<'_>) -> Option<String> {
-    let results = rpc.call([MOUNT_PROGRAM, MOUNT_V3, MOUNTPROC3_EXPORT], &()).ok()?;
+    let results = rpc.call(of_mount(MOUNTPROC3_EXPORT), &()).ok()?;
     let list = rpc.parsed::<exports<'_>>(&results).ok()?;
     let mut names: Vec<String> =
         list.0.iter().take(EXPORTS_NAMED_MAX).map(|node| String::from_utf8_lossy(node.ex_dir).into_owned()).collect();

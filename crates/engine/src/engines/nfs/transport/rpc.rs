@@ -10,7 +10,7 @@ use iocurve_wire::client_fast::Malformed;
 use iocurve_wire::mount3::MOUNT_PROGRAM;
 use iocurve_wire::nfs3::NFS_PROGRAM;
 use iocurve_wire::record::RECORD_MARK_BYTES;
-use iocurve_wire::rpc::{Accepted, CallHeader, Rejected, ReplyBody, ReplyHeader, auth_stat, opaque_auth};
+use iocurve_wire::rpc::{Accepted, CallHeader, Procedure, Rejected, ReplyBody, ReplyHeader, auth_stat, opaque_auth};
 use iocurve_wire::xdr::{Decode, Encode, Reader, to_bytes};
 
 use super::super::conversation::{Conversation, Line, Question, Results, Turn, encode};
@@ -104,10 +104,10 @@ impl<'a> Rpc<'a> {
         }
     }
 
-    /// Makes one call of a program, version and procedure, and returns the results in its reply.
+    /// Makes one call, and returns the results in its reply.
     pub(in crate::engines::nfs) fn call(
         &mut self,
-        procedure: [u32; 3],
+        procedure: Procedure,
         arguments: &(impl Encode + ?Sized),
     ) -> Result<Vec<u8>, EngineError> {
         let (line, record) = (Line::default(), encode(&self.credential, procedure, arguments));
