@@ -28,11 +28,11 @@ HEAVY = {"altair", "vl_convert", "jinja2", "pydantic", "rich", "cyclopts", "toml
 """Packages that most commands can do without."""
 AT_MOST = {
     "rooms that import a room": 75,
-    "files": 316,
-    "lines": 75_550,
-    "files under 60 lines": 34,
-    "classes": 680,
-    "class names in two modules": 8,
+    "files": 310,
+    "lines": 75_100,
+    "files under 60 lines": 33,
+    "classes": 673,
+    "class names in two modules": 7,
     "Any": 36,
     "lines of a function": 60,
     "parameters of a function": 10,
@@ -40,7 +40,7 @@ AT_MOST = {
 """Limits on the size of the package; lower a limit when a change gets below it."""
 RUST_FILES_IN_CIRCLES_MAX = 14
 """Files that import each other in circles, in all crates."""
-TEST_LINES_MAX = 31_600
+TEST_LINES_MAX = 30_800
 """Lines of Python tests; tables, texts and job files of cases are in ``tests/data``."""
 SLIVER_LINES = 60
 Function = ast.FunctionDef | ast.AsyncFunctionDef
