@@ -130,7 +130,9 @@ def _output(command: Sequence[str], directory: Path = CHECKOUT) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.instructions", description=__doc__)
-    parser.add_argument("rows", nargs="*", help=f"rows of null_loop.rs, or {', '.join([*VOLUME_ROWS, *CLIENT_ROWS])}; default: all")
+    parser.add_argument(
+        "rows", nargs="*", help=f"rows of null_loop.rs, or {', '.join([*VOLUME_ROWS, *CLIENT_ROWS])}; default: all"
+    )
     parser.add_argument("--operations", type=int, default=500_000, help="operations of the shorter run")
     parser.add_argument(
         "--checkout", type=Path, default=CHECKOUT, help="build there, e.g. in a worktree of another commit"

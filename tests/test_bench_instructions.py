@@ -50,9 +50,7 @@ its payload on its way through memory, one instruction for each byte."""
         pytest.param(instructions.CLIENT, CLIENT_INSTRUCTIONS_MAX, id="client"),
     ],
 )
-def test_a_call_costs_no_more_instructions_than_it_did(
-    target: tuple[str, ...], limits: dict[str, int]
-) -> None:
+def test_a_call_costs_no_more_instructions_than_it_did(target: tuple[str, ...], limits: dict[str, int]) -> None:
     valgrind = shutil.which("valgrind")
     if valgrind is None:
         pytest.skip("needs Debian's valgrind")
