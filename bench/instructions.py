@@ -1,9 +1,9 @@
-"""``python -m bench.instructions``: instructions per operation of worker loop, volume and client, counted with callgrind.
+"""``python -m bench.instructions``: instructions per operation of worker loop, volume and client, by callgrind.
 
 Each row of ``crates/engine/examples/null_loop.rs`` and each kind of call of ``crates/volume/src/bin/serve_calls.rs``
-and ``crates/engine/src/bin/client_calls.rs`` runs twice, with different numbers of operations. The difference in instructions, divided by the difference in
-operations, is the cost of one operation: start-up cancels. Unlike times, counts hardly depend on the machine's other
-load, so two builds can be compared to a fraction of a percent.
+and ``crates/engine/src/bin/client_calls.rs`` runs twice, with different numbers of operations. The difference in
+instructions, divided by the difference in operations, is the cost of one operation: start-up cancels. Unlike times,
+counts hardly depend on the machine's other load, so two builds can be compared to a fraction of a percent.
 """
 
 from __future__ import annotations

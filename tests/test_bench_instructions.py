@@ -36,8 +36,8 @@ CLIENT_INSTRUCTIONS_MAX = {
     "getattr4": 2_559,
     "create4": 3_168,
 }
-"""3 % more than was counted: 4,912, 1,345, 1,182 and 2,380, of NFSv4.1 5,169, 1,608, 2,485 and 3,076. Of a READ, 4,096 are
-its payload on its way through memory, one instruction for each byte."""
+"""3 % more than was counted: 4,912, 1,345, 1,182 and 2,380, of NFSv4.1 5,169, 1,608, 2,485 and 3,076. Of a READ, 4,096
+are its payload on its way through memory, one instruction for each byte."""
 
 
 # It compiles the program unless `make test` has: half a minute of a processor.
