@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import pytest
 
 from iocurve.cli import main
+from iocurve.measure import interrupts
 
 T = TypeVar("T")
 IOCURVE = (sys.executable, "-m", "iocurve")
@@ -21,7 +22,8 @@ IOCURVE = (sys.executable, "-m", "iocurve")
 
 def status_of(*arguments: str) -> int:
     """The exit status of a command that runs in this process."""
-    with pytest.raises(SystemExit) as ended:
+    # Its handlers of signals would end the process in a later test.
+    with interrupts.restored(), pytest.raises(SystemExit) as ended:
         main(arguments)
     status = ended.value.code or 0
     assert isinstance(status, int)
