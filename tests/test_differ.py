@@ -74,6 +74,11 @@ def test_results_stand_for_the_commands_that_measured_them(tmp_path: Path) -> No
     assert "measured:" not in iocurve("differ", measured, " ".join(line)).stdout
 
 
+def test_a_command_may_be_longer_than_a_name_of_a_file() -> None:
+    line = f"fio --name=a --rw=read --size=4k{' --randrepeat=0' * 20}"
+    assert [side.text for side in sides([line, line])] == [line, line]
+
+
 def test_a_result_without_its_job_is_refused(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_bytes(synthetic.fio_run().document())
     with pytest.raises(IocurveError, match="does not keep its job; name the command that was measured"):

@@ -185,9 +185,10 @@ def _pair(count: int, drawn: random.Random) -> Iterator[tuple[str, RateRatio, fl
             idle = iocurve.run(line, dialect="fio").points[0]
         path.write_text(profile_of(limits), encoding="utf-8")
         target = targets.parse(f"volume:{path}?quota=1TiB")
-        _, found = differ.measured((lines[0], lines[1]), target, RUN, Path(made) / "out", quiet=True)
+        both = sides(lines)
+        _, found = differ.measured(both, target, RUN, Path(made) / "out", quiet=True)
         assert found is not None, lines
-        wanted = expected(*sides(lines), service_of(limits, idle))
+        wanted = expected(*both, service_of(limits, idle))
     parts = [
         *((one.name, one.ratio) for one in found.factors.shares),
         ("rest", found.factors.rest),

@@ -36,7 +36,7 @@ from iocurve.measure.run_files import RunFiles, tell_leftovers
 from iocurve.measure.variations import shortened
 from iocurve.model.forward import ModelledTarget, Prediction, forward
 from iocurve.report.progress import View
-from iocurve.result.document import Result
+from iocurve.result.document import Result, Turn
 from iocurve.result.paired import RatePair, RateRatio, counting_resolution, rate_ratio
 from iocurve.result.stats import CONFIDENCE
 from iocurve.result.summary import Summary
@@ -134,7 +134,7 @@ class Side(msgspec.Struct, frozen=True):
 
         Raises ``DialectError``, ``PlanError``, ``ResultError`` and ``TargetError``.
         """
-        if Path(text).exists():
+        if _is_there(text):
             return cls._of_result(text, Result.read(Path(text)))
         command = ab.parsed(text, overwrite=True)
         jobs = [step.job() for step in command.steps if step.job]
@@ -153,6 +153,14 @@ class Side(msgspec.Struct, frozen=True):
         if len(jobs) != 1 or len(result.points) != 1:
             raise ResultError(f"{text} has {counted(len(result.points), 'load')}; name a result of one load")
         return cls(text, jobs[0], result.points[0].summary())
+
+
+def _is_there(text: str) -> bool:
+    """True of a path; a command line may be too long for one."""
+    try:
+        return Path(text).exists()
+    except OSError:
+        return False
 
 
 def _on_names(text: str, section: Section) -> Section:
@@ -240,9 +248,19 @@ class MeasuredRates(Struct):
         loads = [side.measured for side in both if side.measured is not None]
         if len(loads) < len(both):
             return None
-        moves_bytes = all(load.bytes_per_s > 0 for load in loads)
-        first, second = (load.bytes_per_s if moves_bytes else load.iops for load in loads)
-        return cls(unit="MiB/s" if moves_bytes else "IOPS", rates=(first, second))
+        unit = _unit(loads)
+        first, second = (_rate(load, unit) for load in loads)
+        return cls(unit=unit, rates=(first, second))
+
+
+def _unit(loads: Iterable[Summary | Prediction]) -> str:
+    """``MiB/s`` where all loads transfer some, or else ``IOPS``."""
+    return "MiB/s" if all(load.bytes_per_s > 0 for load in loads) else "IOPS"
+
+
+def _rate(load: Summary | Prediction | Turn, unit: str) -> float:
+    """Bytes or operations per second, as the unit says."""
+    return load.bytes_per_s if unit == "MiB/s" else load.iops
 
 
 # ---- combinations
@@ -316,10 +334,10 @@ def expected(first: Side, second: Side, service: ModelledTarget) -> dict[str, fl
     design = Design.of(names, "expected")
     loads = {one: _predicted(placed.words, placed.sections(one), service) for one in design.combinations}
     last = _predicted(second.job, placed.second, service)
-    moves_bytes = all(one.bytes_per_s > 0 for one in (*loads.values(), last))
-    rates = {key: one.bytes_per_s if moves_bytes else one.iops for key, one in loads.items()}
-    final = last.bytes_per_s if moves_bytes else last.iops
+    unit = _unit([*loads.values(), last])
+    rates = {key: _rate(one, unit) for key, one in loads.items()}
     shares = {name: math.exp(share(design, name, rates)) for name in names}
+    final = _rate(last, unit)
     return {**shares, "rest": final / rates[frozenset(names)], "B / A": final / rates[frozenset()]}
 
 
@@ -508,14 +526,13 @@ def _title(switched: Switched, design: Design) -> str:
 
 
 def measurement(
-    texts: tuple[str, str], target: Target, run: RunLength, told: Callable[[FieldExperiment], None]
+    both: tuple[Side, Side], target: Target, run: RunLength, told: Callable[[FieldExperiment], None]
 ) -> Measure:
     """The function that measures; ``told`` is called with what will run before it does.
 
-    Raises ``DialectError``, ``PlanError`` and ``TargetError``; the function those, and ``RunError`` when nothing could
+    Raises ``TargetError``; the function that, ``DialectError`` and ``PlanError``, and ``RunError`` when nothing could
     be measured.
     """
-    first, second = sides(texts)
     if isinstance(target, LocalTarget) and target.kind != "directory":
         raise TargetError(
             f"{target.path}: differ measures in a directory or on an NFS export, not in a file or on a device"
@@ -525,9 +542,9 @@ def measurement(
         with opened_target.opened(target) as found:
             tell_leftovers([found], view)
             stem = f"iocurve-differ-{secrets.token_hex(4)}"
-            experiment = prepared(first, second, found, run, stem)
+            experiment = prepared(*both, found, run, stem)
             told(experiment)
-            name = " and ".join(texts)
+            name = " and ".join(side.text for side in both)
             campaign = Campaign(campaigns.started("differ", name, found.facts), view, keep)
             files = RunFiles(stem, [found])
 
@@ -541,7 +558,7 @@ def measurement(
 
 
 def measured(
-    texts: tuple[str, str],
+    both: tuple[Side, Side],
     target: Target,
     run: RunLength,
     directory: Path,
@@ -556,7 +573,7 @@ def measured(
         found.append(experiment)
         told(experiment)
 
-    result = campaigns.into_directory(directory, measurement(texts, target, run, keep), quiet=quiet)
+    result = campaigns.into_directory(directory, measurement(both, target, run, keep), quiet=quiet)
     return result, attribution(found[0], result) if result.state == "finished" else None
 
 
@@ -575,10 +592,8 @@ def attribution(experiment: FieldExperiment, result: Result) -> Attribution:
     """
     if idle := [point.name for point in result.points if not all(turn.operations for turn in point.runs)]:
         raise TargetError(f"{', '.join(idle)}: no operation completed in a turn; use a longer runtime")
-    moves_bytes = all(point.summary().bytes_per_s > 0 for point in result.points)
-    rates = {
-        point.name: [turn.bytes_per_s if moves_bytes else turn.iops for turn in point.runs] for point in result.points
-    }
+    unit = _unit(point.summary() for point in result.points)
+    rates = {point.name: [_rate(turn, unit) for turn in point.runs] for point in result.points}
     numbers = range(experiment.run.rounds)
     rounds = [{one: rates[title][number] for one, title in experiment.titles.items()} for number in numbers]
     resolution = fmean(counting_resolution(turn.operations) for point in result.points for turn in point.runs)
@@ -587,7 +602,7 @@ def attribution(experiment: FieldExperiment, result: Result) -> Attribution:
         without_effect=experiment.without_effect,
         orders=len(experiment.design.orders),
         is_whole=experiment.design.is_whole,
-        unit="MiB/s" if moves_bytes else "IOPS",
+        unit=unit,
         rates=(fmean(rates["A"]), fmean(rates["B"])),
         outliers=tuple(_outliers(rounds, experiment.run.margin)),
     )

@@ -76,8 +76,7 @@ def remarks(found: Attribution) -> Iterator[str]:
 
 def measured_text(found: MeasuredRates) -> str:
     """``measured: A 44.1 MiB/s, B 60.2 MiB/s: B is 1.37 × A``."""
-    scale = MIB if found.unit == "MiB/s" else 1
-    texts = (f"{label} {_rate_text(rate / scale, found.unit)}" for label, rate in zip(LABELS, found.rates, strict=True))
+    texts = (f"{label} {_rate_text(rate, found.unit)}" for label, rate in zip(LABELS, found.rates, strict=True))
     gap = f": B is {found.rates[1] / found.rates[0]:.2f} × A" if found.rates[0] else ""
     return f"measured: {', '.join(texts)}{gap}"
 
@@ -127,16 +126,21 @@ def write(
 
 
 def _bars(found: Attribution) -> list[WaterfallBar]:
-    scale = MIB if found.unit == "MiB/s" else 1
-    first, last = (rate / scale for rate in found.rates)
-    bars: list[WaterfallBar] = [("A", 0.0, first, _rate_text(first, found.unit), None)]
+    first, last = (_scaled(rate, found.unit) for rate in found.rates)
+    before, after_all = (_rate_text(rate, found.unit) for rate in found.rates)
+    bars: list[WaterfallBar] = [("A", 0.0, first, before, None)]
     level = first
     for name, ratio in [*((one.name, one.ratio) for one in found.factors.shares), (REST, found.factors.rest)]:
         after = level * ratio.value
         bars.append((name, level, after, ratio_text(ratio), ratio.verdict))
         level = after
-    return [*bars, ("B", 0.0, last, _rate_text(last, found.unit), None)]
+    return [*bars, ("B", 0.0, last, after_all, None)]
 
 
 def _rate_text(rate: float, unit: str) -> str:
-    return f"{rate:,.1f} MiB/s" if unit == "MiB/s" else f"{format_count(rate)} IOPS"
+    return f"{_scaled(rate, unit):,.1f} MiB/s" if unit == "MiB/s" else f"{format_count(rate)} IOPS"
+
+
+def _scaled(rate: float, unit: str) -> float:
+    """MiB/s of bytes per second."""
+    return rate / MIB if unit == "MiB/s" else rate

@@ -114,7 +114,7 @@ def differ(
             print(f"info: {loads}, {counted(run.runs, 'run')} each: about {took}", file=sys.stderr)
 
     named = targets.parse(str(target))
-    result, attributed = advice.measured((a, b), named, run.run(), out, told, quiet=quiet or json)
+    result, attributed = advice.measured(both, named, run.run(), out, told, quiet=quiet or json)
     if attributed is None:
         return status(result)
     page = _written((a, b), found, attributed, result, out)
