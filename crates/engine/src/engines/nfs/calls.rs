@@ -12,11 +12,6 @@ use super::transport::socket::Socket;
 use crate::error::EngineError;
 use crate::plan::NfsMount;
 
-/// Permissions of new files.
-pub(super) const FILE_MODE: u32 = 0o644;
-/// Permissions of new directories.
-pub(super) const DIRECTORY_MODE: u32 = 0o755;
-
 /// The server's answer to a call, a value or a status of the version; or an error that ends the worker.
 pub(super) type Answer<T> = Result<Result<T, u32>, EngineError>;
 

@@ -186,11 +186,10 @@ fn handle3() -> nfs_fh3 {
     nfs_fh3::new(&HANDLE).expect("a handle of 32 bytes")
 }
 
-fn results3(kind: &str) -> Vec<u8> {
-    let size = 1 << 20;
+pub(super) fn attributes(file_type: ftype3, size: u64) -> fattr3 {
     let time = nfstime3::default();
-    let attributes = fattr3 {
-        file_type: ftype3::NF3REG,
+    fattr3 {
+        file_type,
         mode: 0o644,
         nlink: 1,
         uid: 0,
@@ -203,7 +202,11 @@ fn results3(kind: &str) -> Vec<u8> {
         atime: time,
         mtime: time,
         ctime: time,
-    };
+    }
+}
+
+fn results3(kind: &str) -> Vec<u8> {
+    let attributes = attributes(ftype3::NF3REG, 1 << 20);
     let (after, count) = (Some(attributes), BLOCK_BYTES as u32);
     let wcc = wcc_data { before: Some(attributes.wcc()), after };
     match kind {

@@ -4,6 +4,10 @@ use std::ops::Range;
 
 use crate::tree::EntryKind;
 
+/// Permissions of new files.
+pub(super) const FILE_MODE: u32 = 0o644;
+/// Permissions of new directories.
+pub(super) const DIRECTORY_MODE: u32 = 0o755;
 /// Files up to this size are read or written whole by one call.
 pub(super) const WHOLE_BYTES_MAX: u32 = 32 << 10;
 /// Bytes of one list of entries.

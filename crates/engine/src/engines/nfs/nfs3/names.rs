@@ -10,9 +10,9 @@ use iocurve_wire::nfs3::{
 };
 use iocurve_wire::xdr::{Decode, Encode, Reader};
 
-use super::super::calls::{DIRECTORY_MODE, FILE_MODE};
 use super::super::names::{
-    Cursor, Details, ENTRIES_BYTES, FileFacts, LIST_BYTES, Listed, ListedPage, Named, NamedCall, Node, Procedure,
+    Cursor, DIRECTORY_MODE, Details, ENTRIES_BYTES, FILE_MODE, FileFacts, LIST_BYTES, Listed, ListedPage, Named,
+    NamedCall, Node, Procedure,
 };
 use crate::tree::EntryKind;
 

@@ -11,8 +11,7 @@ use iocurve_wire::nfs4::nfs_ftype4;
 use iocurve_wire::nfs4::operations::{GETATTR4args, entry4, nfs_argop4, nfs_resop4};
 use iocurve_wire::xdr::{from_bytes, to_bytes};
 
-use super::super::calls::{DIRECTORY_MODE, FILE_MODE};
-use super::super::names::{Details, FileFacts, Listed, Node};
+use super::super::names::{DIRECTORY_MODE, Details, FILE_MODE, FileFacts, Listed, Node};
 use super::opens::Handle;
 use crate::tree::EntryKind;
 

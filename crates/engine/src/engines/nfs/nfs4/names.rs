@@ -12,8 +12,9 @@ use iocurve_wire::nfs4::operations::{
 use iocurve_wire::nfs4::{nfsstat4, owner_name4, settime4, stable_how4, state_owner4, stateid4};
 use iocurve_wire::xdr::{Decode, Reader, to_bytes};
 
-use super::super::calls::FILE_MODE;
-use super::super::names::{Cursor, Details, ENTRIES_BYTES, LIST_BYTES, ListedPage, Named, NamedCall, Procedure};
+use super::super::names::{
+    Cursor, Details, ENTRIES_BYTES, FILE_MODE, LIST_BYTES, ListedPage, Named, NamedCall, Procedure,
+};
 use super::attributes::{
     CREATED, Encoded, FACTS, LISTED, MADE_DIRECTORY, STAT, attributes, get, listed, made_here, object,
 };

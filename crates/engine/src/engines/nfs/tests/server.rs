@@ -9,12 +9,12 @@ use iocurve_wire::nfs3::{
     COMMIT3args, COMMIT3res, COMMIT3resok, CREATE3args, CREATE3res, CREATE3resok, FSINFO3res, FSINFO3resok, Failed,
     LOOKUP3args, LOOKUP3res, LOOKUP3resok, READ3args, READ3res, READ3resok, READDIR3args, READDIR3res, READDIR3resok,
     REMOVE3args, REMOVE3res, REMOVE3resok, SETATTR3args, SETATTR3res, SETATTR3resok, WRITE3args, WRITE3res,
-    WRITE3resok, dirlist3, diropargs3, entry3, fattr3, ftype3, nfs_fh3, nfsproc3, nfsstat3, nfstime3, specdata3,
-    stable_how, wcc_data,
+    WRITE3resok, dirlist3, diropargs3, entry3, ftype3, nfs_fh3, nfsproc3, nfsstat3, nfstime3, stable_how, wcc_data,
 };
 use iocurve_wire::rpc::CallHeader;
 use iocurve_wire::xdr::{Decode, List, Reader, from_bytes, to_bytes};
 
+use super::super::counting::attributes;
 use super::scripted::{self, EXPORT, Files, Program, Reaction, Script, fragment, is_directory, marked, reply};
 
 const ROOT: &[u8] = b"/";
@@ -294,24 +294,6 @@ fn fragments(record: &[u8], bytes: usize) -> Vec<u8> {
         fragments.extend(fragment(part, parts.peek().is_none()));
     }
     fragments
-}
-
-pub(super) fn attributes(file_type: ftype3, size: u64) -> fattr3 {
-    fattr3 {
-        file_type,
-        mode: 0o644,
-        nlink: 1,
-        uid: 0,
-        gid: 0,
-        size,
-        used: size,
-        rdev: specdata3::default(),
-        fsid: 1,
-        fileid: 2,
-        atime: nfstime3::default(),
-        mtime: nfstime3::default(),
-        ctime: nfstime3::default(),
-    }
 }
 
 fn mount_results(procedure: u32, arguments: &[u8]) -> Vec<u8> {
