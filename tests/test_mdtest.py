@@ -77,9 +77,7 @@ def test_directories_are_renamed_in_a_chain(tmp_path: Path) -> None:
     text = ["-D", "-n", "4", "-d", str(tmp_path)]
     (renaming,) = [phase for phase in of_iteration(Shape.of(parse(text)), 0) if phase.kind == "rename"]
     assert [name.rpartition(".")[2] for name in renaming.paths[0]] == ["0", "1", "2", "0-XX"]
-    assert renaming.targets == [3, 0, 1, 2]
-    assert ran(prepare(text))["Directory rename"] == 4
-    assert below(tmp_path) == []
+    assert (renaming.targets, ran(prepare(text))["Directory rename"], below(tmp_path)) == ([3, 0, 1, 2], 4, [])
 
 
 def golden_tasks() -> list[tuple[str, dict[tuple[str, int], list[str]]]]:
@@ -125,8 +123,7 @@ def test_load_clients_have_the_tasks_in_blocks_and_shift_by_those_of_a_node() ->
     options = parse(
         ["-F", "-n", "2", "--np", "4", "--clients", "2", "--on", "10.0.0.4:6379", "-N", "1", "-d", "nfs://h/vol"]
     )
-    assert options.cluster == ClusterRequest("10.0.0.4:6379", count=2)
-    assert options.shift == 2
+    assert (options.cluster, options.shift) == (ClusterRequest("10.0.0.4:6379", count=2), 2)
     phases = {phase.name: phase for phase in of_iteration(Shape.of(options), 0)}
     workers = phases["File stat"].plan(Machine()).groups[0].workers
     assert [(worker.client, worker.depth, len(worker.files)) for worker in workers] == [(0, 2, 4), (1, 2, 4)]

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fio_machine import HeldMachine
-from goldens import cases, data, matches, rows
+from goldens import cases, data, matches, present, rows
 from iocurve.dialects.diskspd import command as diskspd
 from iocurve.dialects.fio import command as fio
 from iocurve.dialects.native import command
@@ -56,8 +56,7 @@ def same_plans(tmp_path: Path, runs: list[Job], directory: Path) -> None:
     assert write(again, "test") == text
     for before, after in zip(runs, again, strict=True):
         expected, found = resolve(before, MACHINE, directory), resolve(after, MACHINE, directory)
-        assert found.plan == expected.plan
-        assert len(found.obstacles) == len(expected.obstacles)
+        assert (found.plan, len(found.obstacles)) == (expected.plan, len(expected.obstacles))
         assert before.interval_ns == after.interval_ns
 
 
@@ -112,8 +111,7 @@ def test_the_earlier_keys_are_read(tmp_path: Path) -> None:
         read(written(tmp_path, text.format(*keys)))
         for keys in (("depth", "depth_low", "blocks", "ramp"), ("iodepth", "iodepth_low", "bs", "ramp_time"))
     ]
-    assert runs[0] == runs[1]
-    assert runs[0][0].sections[0].pace.depth == 8
+    assert (runs[0], runs[0][0].sections[0].pace.depth) == (runs[1], 8)
     assert 'bs = "64KiB", iodepth = 8, iodepth_low = 4, ramp_time = "2s"' in write(runs[0], "test")
 
 
@@ -154,9 +152,7 @@ def test_a_job_names_its_local_address(tmp_path: Path) -> None:
     with pytest.raises(PlanError) as caught:
         resolve(read(written(tmp_path, f"{head}nfs_source = '127.0.1'\n"))[0], MACHINE, Path("/d"))
     (error,) = caught.value.errors
-    assert error.text == "job: nfs_source: '127.0.1' is not an IP address"
-    assert error.where is not None
-    assert error.where.line == 6
+    assert (error.text, present(error.where).line) == ("job: nfs_source: '127.0.1' is not an IP address", 6)
 
 
 @cases("native/a_job_that_cannot_run")
@@ -269,8 +265,7 @@ def test_a_job_file_is_toml_that_names_its_origin(tmp_path: Path) -> None:
     text = convert(diskspd.prepare(["-r", "-b4K", "-d5", "f"], cwd=tmp_path))
     assert text.startswith("# diskspd -r -b4K -d5 f\n")
     document = tomllib.loads(text)
-    assert document["job"][0]["bs"] == "4KiB"
-    assert document["job"][0]["runtime"] == "5s"
+    assert (document["job"][0]["bs"], document["job"][0]["runtime"]) == ("4KiB", "5s")
 
 
 # -- the commands ------------------------------------------------------------------------------------------------------
@@ -283,8 +278,7 @@ def test_a_job_file_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     assert status_of("run", str(path), "--out", "report") == 0
     result = Result.read(tmp_path / "report" / "result.json")
     (worker,) = result.points[0].outcome.workers
-    assert worker.operations["write"].operations == 256
-    assert (tmp_path / "a.0.0").stat().st_size == 1 << 20
+    assert (worker.operations["write"].operations, (tmp_path / "a.0.0").stat().st_size) == (256, 1 << 20)
     assert "job" in capsys.readouterr().out
 
 
@@ -293,8 +287,7 @@ def test_explain_reads_the_output_of_convert(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     words = ["fio", "--name=a", "--rw=randread", "--size=1m", "--bs=8k"]
-    assert status_of("convert", "-o", "a.toml", *words) == 0
-    assert status_of("explain", "a.toml") == 0
+    assert (status_of("convert", "-o", "a.toml", *words), status_of("explain", "a.toml")) == (0, 0)
     assert "8 KiB random reads" in capsys.readouterr().out
     before = Path("a.toml").read_text(encoding="utf-8")
     assert status_of("convert", "-o", "a.toml", *words) == 2
@@ -303,5 +296,4 @@ def test_explain_reads_the_output_of_convert(
 
 
 def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert status_of("schema") == 0
-    assert json.loads(capsys.readouterr().out) == schema()
+    assert (status_of("schema"), json.loads(capsys.readouterr().out)) == (0, schema())

@@ -105,8 +105,7 @@ def test_a_device_has_latencies_that_are_not_split(tmp_path: Path) -> None:
     assert (found.subject, found.counters) == ("sda", "diskstats")
     assert (found.read.iops, found.read.mean_bytes, found.read.mean_us) == (500.0, 8_192.0, 1_000.0)
     assert (found.read.client_wait_us, found.read.server_us) == (None, None)
-    assert (found.write.operations, found.write.mean_us, found.write.mean_bytes) == (0, None, None)
-    assert found.depth == 0.5
+    assert (found.write.operations, found.write.mean_us, found.write.mean_bytes, found.depth) == (0, None, None, 0.5)
 
 
 def test_samples_are_taken_at_even_times_and_at_the_end(tmp_path: Path) -> None:

@@ -263,8 +263,7 @@ def test_a_job_file_writes_to_an_existing_file_only_if_that_is_allowed(capsys: p
         iocurve.run("job.toml")
     assert data.read_bytes() == b"mine" * 1024
     assert run(["run", "job.toml", "--overwrite", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["state"] == "finished"
-    assert data.stat().st_size == 1 << 20
+    assert (json.loads(capsys.readouterr().out)["state"], data.stat().st_size) == ("finished", 1 << 20)
 
 
 def test_a_job_file_runs_on_another_target(capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,8 +46,7 @@ def operations(result: Result) -> dict[str, int]:
 
 def test_each_phase_is_a_point_with_its_name_and_its_parameters(report: Path) -> None:
     result = Result.read(report)
-    assert operations(result) == OPERATIONS
-    assert result.points_planned == 3
+    assert (operations(result), result.points_planned) == (OPERATIONS, 3)
     axes = [point.axes for point in result.points]
     assert axes[0] == {"kind": "read", "order": "random", "block_bytes": 4096, "depth": 1}
     assert axes[2] == {"kind": "write", "order": "sequential", "block_bytes": 65536, "depth": 4}
@@ -71,8 +70,7 @@ def test_checks_see_each_phase(report: Path, capsys: pytest.CaptureFixture[str])
 def test_fio_output_has_all_phases_of_one_run(report: Path, tmp_path: Path) -> None:
     written = json.loads((tmp_path / "fio.json").read_text(encoding="utf-8"))["jobs"]
     done = {one["jobname"]: one["read"]["total_ios"] + one["write"]["total_ios"] for one in written}
-    assert done == OPERATIONS
-    assert [one["groupid"] for one in written] == [0, 1, 2]
+    assert (done, [one["groupid"] for one in written]) == (OPERATIONS, [0, 1, 2])
     assert report.is_dir()
 
 
@@ -84,8 +82,7 @@ def test_phases_compare_with_an_import_of_fios_own_json(report: Path, tmp_path: 
 
 def test_a_program_has_the_same_points(job: Path) -> None:
     result = iocurve.run(job)
-    assert operations(result) == OPERATIONS
-    assert result.points_planned == 3
+    assert (operations(result), result.points_planned) == (OPERATIONS, 3)
 
 
 def test_a_program_checks_the_result_at_a_path(report: Path) -> None:
@@ -134,8 +131,7 @@ def test_points_of_vdbench_loops_have_names_and_axes(tmp_path: Path) -> None:
     )
     steps = registry.load("vdbench").prepare(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "out")]).steps
     assert [step.title for step in steps][:3] == ["rd1 threads=1", "rd1 threads=4", "rd2 hitarea=1m iorate=10"]
-    assert steps[0].axes == {}
-    assert steps[2].axes == {"forhitarea": "1m", "iorate": 10}
+    assert (steps[0].axes, steps[2].axes) == ({}, {"forhitarea": "1m", "iorate": 10})
 
 
 def test_a_series_is_joined_by_multiples_of_its_intervals(report: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,6 +148,5 @@ def test_a_report_of_all_kinds_together_is_imported(tmp_path: Path) -> None:
     out = tmp_path / "fio.json"
     assert jobs.run(registry.load("fio"), [*words, "--output-format=json", f"--output={out}"], quiet=True)
     (point,) = iocurve.import_results(out).points
-    assert (point.axes["kind"], point.axes["block_bytes"]) == ("mixed", 4096)
-    assert point.summary().operations == 256
+    assert (point.axes["kind"], point.axes["block_bytes"], point.summary().operations) == ("mixed", 4096, 256)
     assert point.figures.p99_us is not None

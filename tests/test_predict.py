@@ -12,7 +12,7 @@ import pytest
 
 from bench import predict as drawn_jobs
 from bench.limits.simulated import simulated
-from goldens import cases, has
+from goldens import cases, has, present
 from iocurve.advice import twin
 from iocurve.cli import main
 from iocurve.engine import plan
@@ -103,8 +103,7 @@ def test_predict_prints_figures_and_traps(capsys: pytest.CaptureFixture[str]) ->
     with pytest.raises(SystemExit, match="0"):
         main(["predict", *line.split(), *options.split()])
     (run,) = json.loads(capsys.readouterr().out)
-    assert run["figures"]["iops"] == near(64 * MIB / (8 * KIB))
-    assert run["figures"]["binds"] == "volume's throughput"
+    assert (run["figures"]["iops"], run["figures"]["binds"]) == (near(64 * MIB / (8 * KIB)), "volume's throughput")
     assert [trap["code"] for trap in run["traps"]] == ["offsets_repeat", "beyond_knee"]
     assert run["laid_out_bytes"] == 4096 * MIB
 
@@ -168,8 +167,7 @@ def measured_grid(limits: Limits, grid: Sequence[tuple[int, int, int]] = GRID, r
 @cases("advice/fitted")
 def test_the_limits_of_a_target_are_fitted_to_its_points(values: dict[str, int]) -> None:
     limits = service(None, 2, **values).limits
-    found = twin.fit_of(measured_grid(limits))
-    assert found is not None
+    found = present(twin.fit_of(measured_grid(limits)))
     assert {cap.name: cap.value for cap in found.limits.caps} == {
         name: pytest.approx(value, rel=0.02) for name, value in values.items()
     }
@@ -219,11 +217,9 @@ def test_a_limit_of_each_connection_shows_where_their_number_differs() -> None:
 def test_a_burst_and_its_credits_are_fitted_to_a_load_from_its_start(tmp_path: Path) -> None:
     limits = service(Burst(value=2500, credits=3000), 2, iops=800).limits
     grid = [(50, 4, 32), (0, 8, 32), (100, 4, 1), (100, 16, 32)]
-    ramped = twin.fit_of(measured_grid(limits, grid))
-    assert ramped is not None
+    ramped = present(twin.fit_of(measured_grid(limits, grid)))
     assert ramped.limits.burst is None
-    found = twin.fit_of(measured_grid(limits, grid, ramp_ns=0))
-    assert found is not None
+    found = present(twin.fit_of(measured_grid(limits, grid, ramp_ns=0)))
     assert found.limits.burst is not None
     assert found.limits.burst.value == pytest.approx(2500, rel=0.02)
     assert found.limits.burst.credits == pytest.approx(3000, rel=0.05)

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from data import synthetic
-from goldens import matches
+from goldens import matches, present
 from iocurve.analysis import read
 from iocurve.analysis.limit_kinds import limit
 from iocurve.analysis.limits import verdicts_of
@@ -51,8 +51,7 @@ def test_a_probe_speaks_for_points_at_the_same_rate() -> None:
     found = codes(result(*LOADS, probed=(probe_of(IOPS),)))
     assert found == [("volume_iops", "likely"), ("volume_iops", "likely"), ("depth", "possible")]
     (verdict, *_) = verdicts_of(result(*LOADS, probed=(probe_of(IOPS),)))
-    assert verdict is not None
-    assert verdict.evidence == ("bursts", "found by changes of the load of 4096 read 64 after the run")
+    assert present(verdict).evidence == ("bursts", "found by changes of the load of 4096 read 64 after the run")
 
 
 def test_a_probe_that_got_another_rate_does_not_count() -> None:

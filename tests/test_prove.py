@@ -214,8 +214,7 @@ def test_a_kind_that_is_known_to_burst_is_measured_beyond_its_credits(credits_s:
 
 def test_a_few_slow_intervals_end_no_burst() -> None:
     assert intervals_held([10, 10, 1, 10, 10, 10, 1, 1, 10, 10], 5) == 10
-    assert intervals_held([10, 10, 10, 1, 1, 10, 1, 1, 1], 5) == 3
-    assert intervals_held([], 5) == 0
+    assert (intervals_held([10, 10, 10, 1, 1, 10, 1, 1, 1], 5), intervals_held([], 5)) == (3, 0)
 
 
 def test_the_promises_of_a_service_level() -> None:

@@ -50,8 +50,7 @@ def test_the_tables_have_the_exact_figures() -> None:
 def test_each_chart_draws_every_point() -> None:
     mix, throughput, curve, sides = (figure.charts[0] for figure in figures(read(synthetic.envelope())))
     assert [len(_rows(chart)) for chart in (mix, throughput, curve, sides)] == [8, 8, 32, 16]
-    assert {row["series"] for row in _rows(mix)} == {"read", "write"}
-    assert _color_domain(mix) == ["read", "write"]
+    assert ({row["series"] for row in _rows(mix)}, _color_domain(mix)) == ({"read", "write"}, ["read", "write"])
     assert _color_domain(curve) == ["nconnect 1", "nconnect 8"]
 
 
@@ -175,9 +174,7 @@ def test_conditions_are_enough_to_run_it_again() -> None:
 def test_the_page_opens_by_itself(result: Result, charts: int, tmp_path: Path) -> None:
     report.write(read(result), tmp_path)
     seen = visit(tmp_path / "report.html", tmp_path)
-    assert seen.console == []
-    assert seen.requests == []
-    assert len(re.findall(r'<svg[^>]*class="marks"', seen.dom)) == charts
+    assert (seen.console, seen.requests, len(re.findall(r'<svg[^>]*class="marks"', seen.dom))) == ([], [], charts)
     assert result.name in seen.dom
 
 
@@ -236,8 +233,7 @@ def test_an_incomplete_run_says_so_first() -> None:
 
 def test_the_chart_library_is_there_once() -> None:
     page = report.html(read(synthetic.envelope()))
-    assert page.count('id="library"') == 1
-    assert page.count('class="specification"') == 5
+    assert (page.count('id="library"'), page.count('class="specification"')) == (1, 5)
 
 
 @pytest.mark.parametrize(("count", "kibibytes"), [(20, 400), (200, 1024)])

@@ -264,8 +264,7 @@ def test_a_long_label_of_an_image_is_broken_into_lines() -> None:
 @pytest.mark.slow
 def test_what_is_real_is_not_called_emulated(tmp_path: Path) -> None:
     real = synthetic.result(MIX, target=TargetFacts(kind="nfs", address="nfs://filer/vol"))
-    assert emulation_label(real) == ""
-    assert targets(real) == [("", "nfs://filer/vol", "")]
+    assert (emulation_label(real), targets(real)) == ("", [("", "nfs://filer/vol", "")])
     assert all("title" not in chart for figure in figures(read(real)) for chart in figure.charts)
     images = report.write_images(read(real), tmp_path, ("svg",))
     assert not any("emulated" in image.read_text() for image in images)

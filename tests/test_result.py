@@ -109,8 +109,7 @@ def test_under_a_rate_the_latency_is_from_the_due_moment() -> None:
         worker_outcome({"read": kind({1000: 300}, BLOCK)}, number=1),
     ).summary()
     assert summary.paced
-    assert summary.service.mean_ns == 1000.0
-    assert summary.latency.mean_ns == (100 * 9000 + 300 * 1000) / 400
+    assert (summary.service.mean_ns, summary.latency.mean_ns) == (1000.0, (100 * 9000 + 300 * 1000) / 400)
     assert summary.concurrency_achieved == pytest.approx(400 * 1000 / SECOND_NS)
 
 
@@ -123,8 +122,7 @@ def test_cpu_is_counted_per_operation() -> None:
         worker_outcome({"read": kind({1000: 400_000}, BLOCK)}, cpu=busy),
         worker_outcome({"read": kind({1000: 600_000}, BLOCK)}, number=1),
     ).summary()
-    assert summary.cpu_us_per_operation == 0.8
-    assert summary.cpu_share_max == 0.8
+    assert (summary.cpu_us_per_operation, summary.cpu_share_max) == (0.8, 0.8)
 
 
 def test_a_synchronous_engine_has_one_operation_in_flight() -> None:
@@ -188,8 +186,7 @@ def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     written = synthetic.envelope()
     written.write(path)
-    assert Result.read(path) == written
-    assert json.loads(path.read_text())["schema_version"] == 5
+    assert (Result.read(path), json.loads(path.read_text())["schema_version"]) == (written, 5)
     assert [entry.name for entry in tmp_path.iterdir()] == ["result.json"]
 
 
@@ -260,8 +257,7 @@ def test_a_full_disk_leaves_the_old_document(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(ResultError, match=r"result\.json cannot be written: No space left on device"):
         synthetic.envelope().write(path)
-    assert Result.read(path) == old
-    assert [entry.name for entry in tmp_path.iterdir()] == ["result.json"]
+    assert (Result.read(path), [entry.name for entry in tmp_path.iterdir()]) == (old, ["result.json"])
 
 
 @cases("result/invalid")
@@ -280,8 +276,7 @@ def test_a_missing_result_is_named(tmp_path: Path) -> None:
 
 def test_records_are_flat_with_the_same_keys() -> None:
     records = synthetic.envelope().to_records()
-    assert len(records) == 26
-    assert len({tuple(record) for record in records}) == 1
+    assert (len(records), len({tuple(record) for record in records})) == (26, 1)
     first, last = records[0], records[4]
     matches(
         "result/records_are_flat_with_the_same_keys",

@@ -116,8 +116,7 @@ def test_a_waiting_worker_starts_after_the_others_and_reads_their_data(tmp_path:
     reader = worker(local_engine("mmap"), "", files=(file_plan(tmp_path / "data", layout="existing", keep=True),))
     outcome = local.run(plan_of(writer, reader.replace(job="reader", wait_for=("writer",))))
     first, second = outcome.workers
-    assert outcome.state == "finished"
-    assert second.operations["read"].bytes == MIB
+    assert (outcome.state, second.operations["read"].bytes) == ("finished", MIB)
     assert second.window_start_ns >= first.drained_ns
 
 
@@ -159,8 +158,7 @@ def test_a_cool_down_is_load_that_is_not_counted(monkeypatch: pytest.MonkeyPatch
     # A machine that other programs hold completes operations late, or misses some; none is counted twice.
     read = only.operations["read"]
     counted = read.operations
-    assert only.window_end_ns == 200 * MILLISECOND_NS
-    assert counted + read.drained + read.unfinished + read.missed == 20
+    assert (only.window_end_ns, counted + read.drained + read.unfinished + read.missed) == (200 * MILLISECOND_NS, 20)
     assert counted + only.drained_operations <= 50
     assert 0 < counted <= 20
     assert only.drained_ns // MILLISECOND_NS >= 500
@@ -201,9 +199,7 @@ def test_figures_that_hold_steady_end_the_run() -> None:
     (only,) = outcome.workers
     assert only.steady_state is not None
     ends = [sample.end_ns // MILLISECOND_NS for sample in only.steady_state.samples]
-    assert ends == [200, 300, 400]
-    assert only.steady_state.attained_ns == 400 * MILLISECOND_NS
-    assert outcome.state == "finished"
+    assert (ends, only.steady_state.attained_ns, outcome.state) == ([200, 300, 400], 400 * MILLISECOND_NS, "finished")
 
 
 def test_direct_io_reaches_a_real_disk(tmp_path: Path) -> None:
@@ -266,8 +262,7 @@ def test_a_rate_is_kept(tmp_path: Path) -> None:
 
 def test_the_null_engine_needs_no_file() -> None:
     outcome = local.run(null_plan())
-    assert outcome.workers[0].operations["read"].operations == 256
-    assert outcome.workers[0].engine == "null"
+    assert (outcome.workers[0].operations["read"].operations, outcome.workers[0].engine) == (256, "null")
 
 
 def test_an_outcome_is_kept_for_further_waits() -> None:

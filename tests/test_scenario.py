@@ -136,8 +136,7 @@ def test_each_client_has_its_own_workers_and_each_worker_its_own_files(tmp_path:
 
 def test_the_depth_of_an_axis_is_shared_by_all_workers(tmp_path: Path) -> None:
     deep = cases_of(tiny(tmp_path))[-1]
-    assert deep.axes["depth"] == 8
-    assert [section.pace.depth for section in deep.job.sections] == [2] * 4
+    assert (deep.axes["depth"], [section.pace.depth for section in deep.job.sections]) == (8, [2] * 4)
 
 
 @cases("measure/scenario_errors")
@@ -200,8 +199,7 @@ def test_an_interrupted_run_resumes(tmp_path: Path) -> None:
     asked = request(tiny(tmp_path), tmp_path / "data")
     first = carried_out(replace(asked, is_wanted=lambda case: case.family.name == "mix"))
     whole = carried_out(asked, earlier=first)
-    assert whole.points[:4] == first.points
-    assert [point.family for point in whole.points[4:]] == ["again", "again"]
+    assert (whole.points[:4], [point.family for point in whole.points[4:]]) == (first.points, ["again", "again"])
 
 
 @pytest.mark.slow
@@ -283,8 +281,7 @@ def test_an_interrupted_run_keeps_its_points_and_can_be_resumed(tmp_path: Path) 
                 break
         process.send_signal(signal.SIGINT)
         process.stderr.read()
-    assert process.returncode == 130
-    assert list(place.iterdir()) == []
+    assert (process.returncode, list(place.iterdir())) == (130, [])
     first = Result.read(out / RESULT_NAME)
     assert first.state == "interrupted"
     assert first.points
@@ -292,8 +289,7 @@ def test_an_interrupted_run_keeps_its_points_and_can_be_resumed(tmp_path: Path) 
     assert resumed.returncode == 0, resumed.stderr
     whole = Result.read(out / RESULT_NAME)
     finished = [point for point in first.points if point.outcome.state == "finished"]
-    assert (whole.state, len(whole.points)) == ("finished", 6)
-    assert list(whole.points[: len(finished)]) == finished
+    assert (whole.state, len(whole.points), list(whole.points[: len(finished)])) == ("finished", 6, finished)
 
 
 def test_a_data_set_that_does_not_fit_is_refused_before_any_file_is_created(tmp_path: Path) -> None:

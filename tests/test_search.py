@@ -141,8 +141,7 @@ def test_depths_for_shares_of_the_capacity_are_found() -> None:
     for depth in found.shares:
         true = 40 * math.atanh(depth.share)
         assert depth.in_flight == pytest.approx(true, rel=0.07)
-        assert depth.low is not None
-        assert depth.low <= true <= (depth.high or math.inf)
+        assert present(depth.low) <= true <= (depth.high or math.inf)
 
 
 def test_the_depth_for_a_share_of_the_capacity_is_the_answer_where_it_is_asked_for() -> None:
@@ -179,10 +178,7 @@ def test_rates_that_grow_together_have_not_reached_the_capacity() -> None:
     ("depths", "stopped"),
     [
         (1, "--search-time is over, and the rate still grew at depth 4"),
-        (
-            6,
-            "changed by only +0.7%; --search-time left out a look far beyond",
-        ),
+        (6, "changed by only +0.7%; --search-time left out a look far beyond"),
         (7, "--search-time left out 5 steps that narrow bounds"),
     ],
 )
@@ -282,15 +278,6 @@ def test_the_bracket_holds_the_true_rate(case: open_loops.Case) -> None:
     assert held >= 6
 
 
-def test_a_search_whose_patience_ends_says_what_the_precision_would_need() -> None:
-    found = searched(open_loops.exponential_case(50.0, 0.95, 0.01))
-    assert found.ending == "patience"
-    assert found.needed_s is not None
-    assert found.needed_s > 120
-    facts = max_facts("rw=randread", P99_2MS, exact(50.0), found)
-    assert facts.stopped.startswith("the patience ended: the precision would need ")
-
-
 def test_patience_bounds_the_time_of_all_runs() -> None:
     case = open_loops.exponential_case(1_000.0, 0.5, 0.01)
     spent: list[float] = []
@@ -312,8 +299,7 @@ def test_more_patience_narrows_the_bracket() -> None:
     widths = []
     for patience_s in (30.0, 1_000.0):
         answer = present(searched(case, 3, Budget(0.001, patience_s)).answer)
-        assert answer.high is not None
-        widths.append(answer.high - (answer.low or 0.0))
+        widths.append(present(answer.high) - (answer.low or 0.0))
     assert widths[1] < widths[0] / 2
 
 
@@ -323,22 +309,22 @@ def test_an_answer_is_never_above_the_capacity() -> None:
     assert answer.value <= exact(1_000.0).high
 
 
-def test_a_limit_that_all_loads_keep_is_said() -> None:
-    found = searched(never_late(100_000.0))
-    assert found.ending == "capacity"
-    assert found.answer is not None
-    assert found.answer.value == pytest.approx(100_000, rel=0.03)
-    facts = max_facts("rw=randread", P99_2MS, exact(100_000.0), found)
-    assert facts.stopped == "the limit holds up to the capacity of the target"
+ENDINGS = {
+    "patience": (open_loops.exponential_case(50.0, 0.95, 0.01), "the patience ended: the precision would need "),
+    "capacity": (never_late(100_000.0), "the limit holds up to the capacity of the target"),
+    "missed": (never_late(10_000.0, LatencyLimit(99.0, 1e3)), "the limit is missed even at "),
+}
 
 
-def test_a_limit_that_nothing_keeps_is_said() -> None:
-    found = searched(never_late(10_000.0, LatencyLimit(99.0, 1e3)))
-    assert found.answer is None
-    assert found.ending == "missed"
-    facts = max_facts("rw=randread", P99_2MS, exact(10_000.0), found)
-    assert facts.stopped.startswith("the limit is missed even at ")
-    assert facts.remarks == ()
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_the_end_of_a_search_is_told(ending: str) -> None:
+    case, stopped = ENDINGS[ending]
+    found = searched(case)
+    facts = max_facts("rw=randread", P99_2MS, exact(case.capacity), found)
+    assert (found.ending, found.answer is None, facts.remarks == ()) == (ending, ending == "missed", ending == "missed")
+    assert facts.stopped.startswith(stopped)
+    assert ending != "patience" or present(found.needed_s) > 120
+    assert ending != "capacity" or present(found.answer).value == pytest.approx(100_000, rel=0.03)
 
 
 @pytest.mark.parametrize("patience_s", [0.6, 2.0, 10.0])
@@ -349,8 +335,7 @@ def test_a_rate_that_misses_the_limit_is_never_the_answer(patience_s: float) -> 
     found = ceiling.find(lambda *_: trial, exact(1_000.0), limit, replace(TWO_MINUTES, patience_s=patience_s))
     assert found.answer is None
     facts = max_facts("rw=randread", limit, exact(1_000.0), found)
-    assert [one.name for one in facts.findings] == ["capacity"]
-    assert facts.unanswered == "highest rate"
+    assert ([one.name for one in facts.findings], facts.unanswered) == (["capacity"], "highest rate")
     assert facts.rows[0] == ("highest rate", "none shown", "")
     assert findings_text(facts).splitlines()[1].split() == ["highest", "rate", "none", "shown"]
     headline, _ = headlines_of(synthetic.envelope().replace(search=facts), [], [])
@@ -394,46 +379,41 @@ def test_late_operations_of_this_machine_bound_the_target_from_below_only() -> N
 
     found = ceiling.find(jittery, exact(10_000.0), case.limit, TWO_MINUTES)
     assert found.late_by_machine > 0.5
-    assert found.answer is not None
-    assert found.answer.value < 6_000
-    assert found.answer.high is not None
-    assert found.answer.high >= 0.98 * case.rate
+    answer = present(found.answer)
+    assert answer.value < 6_000
+    assert present(answer.high) >= 0.98 * case.rate
+
+
+def counted(rate: float, *trials: Trial) -> MeasuredRate:
+    measured = MeasuredRate(rate, P99_2MS)
+    for trial in trials:
+        measured.add(trial)
+    return measured
 
 
 def test_operations_that_never_complete_are_late() -> None:
-    measured = MeasuredRate(12_000.0, P99_2MS)
-    measured.add(Trial(1.0, 1.3, ((10_000, 0),), responses(1e6)))
-    assert measured.counted.late == 12_000 - 10_000 - 24
-    silent = MeasuredRate(12_000.0, P99_2MS)
-    silent.add(Trial(1.0, 1.3, (), responses()))
-    assert silent.is_overloaded
+    assert counted(12_000.0, Trial(1.0, 1.3, ((10_000, 0),), responses(1e6))).counted.late == 12_000 - 10_000 - 24
+    assert counted(12_000.0, Trial(1.0, 1.3, (), responses())).is_overloaded
 
 
 @pytest.mark.parametrize("rate", [50.0, 1_000.0, 20_000.0])
 def test_counts_of_poisson_arrivals_are_no_shortfall(rate: float) -> None:
     """The operations of a short run vary by their square root."""
-    measured = MeasuredRate(rate, P99_2MS)
-    measured.add(Trial(1.0, 1.3, ((round(rate - 3 * math.sqrt(rate)), 0),), responses(1e6)))
-    assert measured.counted.late == 0
+    trial = Trial(1.0, 1.3, ((round(rate - 3 * math.sqrt(rate)), 0),), responses(1e6))
+    assert counted(rate, trial).counted.late == 0
 
 
 def test_a_run_without_operations_says_nothing() -> None:
-    measured = MeasuredRate(3.0, P99_2MS)
-    measured.add(Trial(0.1, 0.4, (), responses()))
+    measured = counted(3.0, Trial(0.1, 0.4, (), responses()))
     assert not measured.is_overloaded
     assert math.isnan(measured.latency_ns(1.0).value)
 
 
 def test_a_percentile_has_the_bounds_of_its_order_statistics() -> None:
-    measured = MeasuredRate(10_000.0, P99_2MS)
-    for _ in range(5):
-        measured.add(Trial(1.0, 1.3, ((10_000, 0),), responses(*(float(number) for number in range(10_000)))))
-    latency = measured.latency_ns(3.0)
-    assert latency.low is not None
-    assert latency.high is not None
-    assert 9_850 < latency.low < latency.value == 9_899 < latency.high <= 9_999
-    few = MeasuredRate(10.0, P99_2MS)
-    few.add(Trial(1.0, 1.3, ((10, 0),), responses(*(1e6,) * 10)))
+    trial = Trial(1.0, 1.3, ((10_000, 0),), responses(*(float(number) for number in range(10_000))))
+    latency = counted(10_000.0, *[trial] * 5).latency_ns(3.0)
+    assert 9_850 < present(latency.low) < latency.value == 9_899 < present(latency.high) <= 9_999
+    few = counted(10.0, Trial(1.0, 1.3, ((10, 0),), responses(*(1e6,) * 10)))
     assert few.latency_ns(3.0) == (1e6, 1e6, None)
 
 
@@ -458,8 +438,7 @@ def test_a_bound_needs_counts_that_show_a_slope(late: tuple[int, ...], low: floa
     rates = (700.0, 800.0, 900.0, 1_000.0, 1_100.0)
     counted = [LateCount(rate, ((20_000, count),)) for rate, count in zip(rates, late, strict=True)]
     found = crossing(counted, 0.05, Clusters(1.0, 30, 5_000.0), (500.0, 1_200.0), 950.0)
-    assert (found.low is None) == (low is None)
-    assert (found.high is None) == (high is None)
+    assert (found.low is None, found.high is None) == (low is None, high is None)
     assert low is None or found.low is None or found.low >= low
     assert high is None or found.high is None or found.high <= high
 
@@ -527,8 +506,7 @@ def test_a_knee_is_found_on_a_volume_and_told(tmp_path: Path) -> None:
     assert result.state == "finished"
     assert result.search is not None
     matches("measure#knee found volume", [finding.name for finding in result.search.findings][:3])
-    assert {point.family for point in result.points} == {"depth"}
-    assert Result.read(tmp_path / RESULT_NAME) == result
+    assert ({point.family for point in result.points}, Result.read(tmp_path / RESULT_NAME)) == ({"depth"}, result)
     assert "knee" in findings_text(result.search)
 
 
@@ -537,15 +515,13 @@ def test_a_search_leaves_a_directory_as_it_was(tmp_path: Path) -> None:
     place = tmp_path / "data"
     place.mkdir()
     result = into_directory(tmp_path / "out", curve_search(asked(str(place)), 2))
-    assert [point.family for point in result.points].count("curve") == 2
-    assert list(place.iterdir()) == []
+    assert ([point.family for point in result.points].count("curve"), list(place.iterdir())) == (2, [])
 
 
 @pytest.mark.slow
 def test_the_most_load_is_told_with_what_did_not_hold(tmp_path: Path) -> None:
     result = into_directory(tmp_path, max_search(asked("volume:unlimited?iops=2000"), 50.0, 500 * MILLISECOND_NS))
-    assert result.search is not None
-    assert result.search.question == "the highest rate with p50 response time at most 500 ms"
+    assert present(result.search).question == "the highest rate with p50 response time at most 500 ms"
     assert {point.family for point in result.points} == {"depth", "max"}
 
 

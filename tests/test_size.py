@@ -90,8 +90,7 @@ def test_what_a_chain_carries_and_which_link_binds() -> None:
     chain = sizing.chain("premium:70.31TiB", demand=Demand(), clients=12, vm="Standard_D32s_v5")
     assert chain.binds == "volume's throughput: 4,499.8 MiB/s"
     writes = sizing.chain("large-ultra:101TiB", demand=Demand(read_percent=0), clients=4, vm="Standard_E32s_v5")
-    assert writes.binds == "network of 4 × E32s_v5, writes: 7,629.4 MiB/s"
-    assert writes.bytes_per_s == 4 * 2_000_000_000
+    assert (writes.binds, writes.bytes_per_s) == ("network of 4 × E32s_v5, writes: 7,629.4 MiB/s", 4 * 2_000_000_000)
     mixed = sizing.chain(
         "ultra:10TiB", demand=Demand(read_percent=50, block_bytes=64 * KIB), clients=1, vm="Standard_D32s_v5"
     )
@@ -120,8 +119,7 @@ def test_a_measured_curve(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     fio_run().write(path)
     start = measured_demand(path, iops=0, bytes_per_s=0, block_bytes=None)
     found = size(capsys, "--from", str(path))
-    assert found["demand"]["iops"] == start.iops
-    assert found["demand"]["latency_ns"] == start.latency_ns
+    assert (found["demand"]["iops"], found["demand"]["latency_ns"]) == (start.iops, start.latency_ns)
     assert found["in_flight"]["low"] < found["in_flight"]["operations"] < found["in_flight"]["high"]
     more = size(capsys, "--from", str(path), "--iops", "10M")
     assert "the demand was not measured here" in more["warnings"][0]

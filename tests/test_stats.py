@@ -7,6 +7,7 @@ import random
 from collections.abc import Sequence
 from functools import partial
 from statistics import fmean, median
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,13 +50,16 @@ def test_independent_values_have_the_textbook_interval() -> None:
     assert estimate.half_width == pytest.approx(student_quantile(7) * math.sqrt(10 / 7) / math.sqrt(8))
 
 
-def test_values_that_depend_on_their_neighbours_tell_less() -> None:
-    chance = random.Random(1)
+def autoregressive(chance: random.Random, count: int, correlation: float, deviation: float = 1) -> list[float]:
     values, level = [], 0.0
-    for _ in range(512):
-        level = 0.9 * level + chance.gauss(0, 1)
-        values.append(100 + level)
-    estimate = series_mean(values)
+    for _ in range(count):
+        level = correlation * level + chance.gauss(0, deviation)
+        values.append(level)
+    return values
+
+
+def test_values_that_depend_on_their_neighbours_tell_less() -> None:
+    estimate = series_mean([100 + value for value in autoregressive(random.Random(1), 512, 0.9)])
     plain = Estimate(estimate.mean, math.sqrt(1 / (1 - 0.81)) / math.sqrt(512), 512)
     assert estimate.batches < 256
     assert estimate.error > 2 * plain.error
@@ -64,15 +68,8 @@ def test_values_that_depend_on_their_neighbours_tell_less() -> None:
 @pytest.mark.slow
 def test_intervals_of_correlated_values_hold_the_true_mean_as_often_as_they_say() -> None:
     chance = random.Random(2)
-    hits = 0
-    for _ in range(400):
-        values, level = [], 0.0
-        for _ in range(256):
-            level = 0.7 * level + chance.gauss(0, 1)
-            values.append(50 + level)
-        estimate = series_mean(values)
-        hits += estimate.low <= 50 <= estimate.high
-    assert 0.93 <= hits / 400 <= 0.98
+    found = [series_mean([50 + value for value in autoregressive(chance, 256, 0.7)]) for _ in range(400)]
+    assert 0.93 <= sum(one.low <= 50 <= one.high for one in found) / 400 <= 0.98
 
 
 def test_one_value_tells_nothing_about_its_error() -> None:
@@ -98,19 +95,9 @@ def test_models_that_a_series_speaks_against_do_not_decide_how_sure_a_comparison
     assert half_widths[0.99] < 1.6 * half_widths[0.95]
 
 
-def test_pooled_estimates_weigh_by_what_they_tell() -> None:
-    both = pooled([Estimate(100.0, 1.0, 10), Estimate(104.0, 3.0, 10)])
-    assert both.mean == pytest.approx(100.4)
-    assert both.batches == 20
-
-
-def test_pooled_estimates_of_unknown_error_are_as_unknown() -> None:
-    assert pooled([Estimate(100.0, math.inf, 1), Estimate(104.0, math.inf, 2)]) == Estimate(102.0, math.inf, 3)
-
-
-def test_pooled_estimates_that_contradict_one_another_are_less_sure() -> None:
-    both = pooled([Estimate(100.0, 1.0, 10), Estimate(110.0, 1.0, 10)])
-    assert both.error == pytest.approx(5.0)
+@cases("analysis/pooled")
+def test_pooled_estimates(parts: list[list[Any]], expected: dict[str, Any]) -> None:
+    has(pooled([Estimate(*part) for part in parts]), expected)
 
 
 @pytest.mark.slow
@@ -145,11 +132,7 @@ def test_luck_in_the_first_part_does_not_narrow_the_interval(deviation: float, s
 
 
 def test_noise_that_never_settles_is_not_stopped() -> None:
-    chance = random.Random(5)
-    values, level = [], 0.0
-    for _ in range(200):
-        level += chance.gauss(0, 20)
-        values.append(1000 + level)
+    values = [1000 + value for value in autoregressive(random.Random(5), 200, 1, 20)]
     stopping = Stopping(0.02)
     assert not any(stopping.enough(values[:count]) for count in range(1, 200))
 
@@ -257,25 +240,14 @@ def test_the_gaussian_takes_over_without_a_step() -> None:
     assert abs(exact[1] - gaussian[1]) <= 1
 
 
-def test_a_percentile_beyond_the_operations_has_no_upper_bound() -> None:
-    values = merge_latencies([synthetic.latency({MS: 500, 2 * MS: 500})])
-    low, high = percentile_interval(values, 99.9, 1000)
-    assert (low, high) == (2 * MS, None)
-    assert percentile_interval(values, 50, 0.5) == (None, None)
-
-
-def test_fewer_independent_operations_give_a_wider_interval() -> None:
-    values = merge_latencies([synthetic.latency({count * MS: 1 for count in range(1, 1001)})])
-    assert percentile_interval(values, 50, 10_000) == pytest.approx((469 * MS, 532 * MS), rel=1e-3)
-    assert percentile_interval(values, 50, 10) == pytest.approx((100 * MS, 900 * MS), rel=1e-3)
-
-
-def test_the_lower_bound_of_few_independent_operations_is_not_the_maximum() -> None:
-    values = merge_latencies([synthetic.latency({count * MS: 1 for count in range(1, 1001)})])
-    # In 98 of 100 cases all 20 independent operations are below the 99.9th percentile; each stands for 50.
-    low, high = percentile_interval(values, 99.9, 20)
-    assert low == pytest.approx(950 * MS, rel=1e-3)
-    assert high is None
+@cases("analysis/percentile_bounds")
+def test_the_interval_of_a_percentile(
+    times: int, most_ms: int, percent: float, count: float, bounds_ms: list[float | None]
+) -> None:
+    """``times`` operations take 1 ms, as many 2 ms, up to ``most_ms``."""
+    values = merge_latencies([synthetic.latency({ms * MS: times for ms in range(1, most_ms + 1)})])
+    expected = [bound and pytest.approx(bound * MS, rel=1e-3) for bound in bounds_ms]
+    assert list(percentile_interval(values, percent, count)) == expected
 
 
 def test_intervals_hold_the_percentile_as_often_as_they_say() -> None:
@@ -377,12 +349,6 @@ def test_noise_is_no_level_change() -> None:
     assert called == [116]
 
 
-@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
-def test_correlated_noise_is_no_change(correlation: float) -> None:
-    found = simulated.changes(60, correlation, 0.1, runs=100)
-    assert found.count(None) >= 98
-
-
 @pytest.mark.parametrize("at", [4, 30, 56])
 @pytest.mark.parametrize(("correlation", "deviation"), [(0.0, 0.02), (0.9, 0.03)])
 def test_a_step_of_a_tenth_is_found_near_the_ends_too(correlation: float, deviation: float, at: int) -> None:
@@ -400,11 +366,10 @@ def test_a_drift_is_told_from_a_step(correlation: float, deviation: float) -> No
     assert fmean(drift.slope for drift in drifts) == pytest.approx(-0.4 * simulated.MEAN / 59, rel=0.1)
 
 
-@pytest.mark.parametrize("count", [20, 30])
+@pytest.mark.parametrize(("count", "runs"), [(20, 200), (30, 200), (60, 100)])
 @pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
-def test_short_series_have_as_few_false_alarms(count: int, correlation: float) -> None:
-    found = simulated.changes(count, correlation, 0.1, runs=200)
-    assert found.count(None) >= 196
+def test_correlated_noise_is_no_change(count: int, correlation: float, runs: int) -> None:
+    assert simulated.changes(count, correlation, 0.1, runs=runs).count(None) >= 0.98 * runs
 
 
 @pytest.mark.parametrize(

@@ -67,8 +67,7 @@ def test_all_points_of_a_command_are_planned(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_all_points_of_a_parameter_file_are_planned(tmp_path: Path) -> None:
     result = ran(parameters(tmp_path, CURVE.replace("curve=", "stopcurve=0.0000001,curve=")), tmp_path)
-    assert [point.name for point in result.points] == ["rd1", "rd1_(50%)"]
-    assert result.points_planned == 2
+    assert ([point.name for point in result.points], result.points_planned) == (["rd1", "rd1_(50%)"], 2)
 
 
 @pytest.mark.slow
@@ -80,8 +79,7 @@ def test_steps_of_two_commands_take_turns(tmp_path: Path, capsys: pytest.Capture
     found = into_directory(tmp_path / "out", ab.of_commands(lines, 2, 0.1, 0), quiet=True)
     names = {point.name.removeprefix("A ") for point in found.points if point.name.startswith("A ")}
     assert {point.name for point in found.points} == {f"{label} {name}" for label in "AB" for name in names}
-    assert len(names) == 8
-    assert {tuple(turn.repetition for turn in point.runs) for point in found.points} == {(1, 2)}
+    assert (len(names), {tuple(turn.repetition for turn in point.runs) for point in found.points}) == (8, {(1, 2)})
     assert found.state == "finished"
     assert {point.plan.name for point in found.points if point.name.endswith(" File creation")} == {"File creation"}
     assert capsys.readouterr().out == "", "the tools' own output is not written"
@@ -131,12 +129,10 @@ def test_what_cannot_take_turns_is_refused_by_name(tmp_path: Path) -> None:
 def test_a_program_measures_all_phases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result = iocurve.run(mdtest(tmp_path).partition(" ")[2], dialect="mdtest")
     names = [point.name for point in result.points]
-    assert names[-3:] == ["File removal", "Tree removal", "Test directory removal"]
-    assert len(names) == 8
+    assert (names[-3:], len(names)) == (["File removal", "Tree removal", "Test directory removal"], 8)
     assert not list(tmp_path.iterdir()), "the directory is removed, as it was made for the run"
     elbencho = iocurve.run(f"-w -r -F -t 1 -s 8k -b 4k {tmp_path}/f", dialect="elbencho")
-    assert [point.name for point in elbencho.points] == ["WRITE", "READ", "RMFILES"]
-    assert capsys.readouterr().out == ""
+    assert ([point.name for point in elbencho.points], capsys.readouterr().out) == (["WRITE", "READ", "RMFILES"], "")
 
 
 @pytest.mark.slow

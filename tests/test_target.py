@@ -72,6 +72,5 @@ def test_a_disk_without_a_path_is_below_the_current_directory_and_removed(
     monkeypatch.chdir(tmp_path)
     with place.opened(parse("disk:premium-ssd-p30?stripe=3")) as there:
         assert isinstance(there.target, DiskTarget)
-        assert there.target.path.parent == tmp_path
-        assert there.facts.address == "disk:premium-ssd-p30?stripe=3"
+        assert (there.target.path.parent, there.facts.address) == (tmp_path, "disk:premium-ssd-p30?stripe=3")
     assert list(tmp_path.iterdir()) == []

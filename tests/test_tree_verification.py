@@ -78,8 +78,7 @@ def test_a_mix_finds_no_difference_where_there_is_none(
         walk(engine, root, "read_file"),
         walk(engine, root, "remove"),
     )
-    assert [worker.error for worker in outcome.workers] == [None] * 5
-    assert found(outcome) == []
+    assert ([worker.error for worker in outcome.workers], found(outcome)) == ([None] * 5, [])
     assert outcome.workers[2].operations["rename"].operations > 100
 
 
@@ -149,8 +148,7 @@ def test_every_fault_of_names_attributes_and_contents_is_named(
     elif fault == "misdirected-rename":
         assert differences == sorted(("missing", name.replace(".file", ".renamed")) for name in injected)
     elif fault == "lost-write":
-        assert {name for _, name in differences} == injected
-        assert {kind for kind, _ in differences} == {"older_data"}
+        assert ({name for _, name in differences}, {kind for kind, _ in differences}) == (injected, {"older_data"})
     else:
         assert {kind for kind, _ in differences} == {"wrong_size"}
         assert {name for _, name in differences} <= injected
@@ -169,8 +167,7 @@ def test_a_verified_mix_over_two_kills_of_the_server_reports_nothing_falsely(ver
         group = plan.Group(workers=(load,))
         outcome = local.run(plan.Plan(name="test", interval_ns=100 * MILLISECOND_NS, groups=(group,)), killer)
         read = run(tmp_path, walk(mount, "tree", "read_file"))
-    assert [one.error for one in (*outcome.workers, *read.workers)] == [None, None]
-    assert killer.left == 0
+    assert ([one.error for one in (*outcome.workers, *read.workers)], killer.left) == ([None, None], 0)
     assert (found(outcome), found(read)) == ([], [])
 
 

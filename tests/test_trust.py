@@ -22,14 +22,13 @@ from iocurve.report import page
 from iocurve.report.conditions import conditions
 from iocurve.report.figures import figures
 from iocurve.report.table import result_table
-from iocurve.result.document import FamilyFacts, Interval, MachineUse, Point, Result, ScenarioFacts, TargetFacts, Turn
+from iocurve.result.document import FamilyFacts, Interval, MachineUse, Point, Result, ScenarioFacts, TargetFacts
 from iocurve.result.stalls import noise, waited_for_others
 from iocurve.result.stats import student_quantile
 
 QUIET = MachineUse(busy_share=0.3, cpus=2, own_share=0.2, target_share=0.05, others_share=0.02, steal_share=0.0)
 BUSY = QUIET.replace(others_share=0.48)
 STARVED = QUIET.replace(others_share=0.9, thread_delay_share=0.64)
-STOLEN = QUIET.replace(steal_share=0.04)
 
 
 def on(*machines: MachineUse | None) -> Result:
@@ -72,8 +71,7 @@ def test_a_load_and_a_target_that_wait_for_each_other_are_not_starved_by_others(
 
 def test_a_server_that_waits_for_the_load_is_not_held_up_by_others() -> None:
     waiting = QUIET.replace(target_delay_share=0.5, thread_delay_share=0.03)
-    assert waited_for_others(waiting) == 0.03
-    assert waited_for_others(waiting.replace(others_share=0.2)) == 0.5
+    assert (waited_for_others(waiting), waited_for_others(waiting.replace(others_share=0.2))) == (0.03, 0.5)
 
 
 def test_tiles_and_rows_of_disturbed_points_are_marked() -> None:
@@ -91,27 +89,18 @@ def test_tiles_and_rows_of_disturbed_points_are_marked() -> None:
 
 def test_a_tile_of_several_points_counts_those_that_are_doubtful() -> None:
     points = on(QUIET, BUSY, STARVED, STARVED).points
-    assert mark_of(points) == "2 of 4 points CPU-starved, 1 of 4 points noisy"
-    assert mark_of(points[:1]) == ""
+    assert (mark_of(points), mark_of(points[:1])) == ("2 of 4 points CPU-starved, 1 of 4 points noisy", "")
 
 
 # ---- intervals
 
 
 def in_turns(*rates: float) -> Point:
+    """A point of an envelope, with turns at these rates."""
     point = synthetic.envelope().points[0]
+    (made,) = synthetic.in_turns([point], rounds=1)
     turns = [
-        Turn(
-            repetition=number,
-            order=number,
-            state="finished",
-            window_ns=SECOND_NS,
-            operations=round(rate),
-            iops=rate,
-            bytes_per_s=4096 * rate,
-            mean_ns=1.0,
-            seeds=(),
-        )
+        made.runs[0].replace(repetition=number, order=number, window_ns=SECOND_NS, operations=round(rate), iops=rate)
         for number, rate in enumerate(rates, 1)
     ]
     return point.replace(runs=tuple(turns))
@@ -290,5 +279,4 @@ def test_page_table_csv_and_json_name_and_count_the_same_limits() -> None:
         (group.name if group.confidence == "none" else f"{group.name} ({group.confidence})"): group.count
         for group in reading.limit_groups
     }
-    assert groups == Counter(labels)
-    assert len({one["short_name"] for one in of_json}) == LIMIT_NAMES
+    assert (groups, len({one["short_name"] for one in of_json})) == (Counter(labels), LIMIT_NAMES)

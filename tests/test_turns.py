@@ -14,7 +14,7 @@ import pytest
 from bench.truth.families import differs_in_turns, sine
 from bench.truth.simulated import SHAPES, TurnNoise, capped_gain_coverage, gain_coverage, gain_verdicts
 from data import synthetic
-from goldens import Golden, cases, has, matches, present
+from goldens import Golden, cases, document, has, matches, picked, present
 from iocurve.analysis import read
 from iocurve.engine.outcome import Outcome, State
 from iocurve.engine.plan import Plan
@@ -78,27 +78,21 @@ def done(iops: int, machine: MachineUse = QUIET) -> tuple[int, MachineUse, State
 
 
 def carried_out(
-    monkeypatch: pytest.MonkeyPatch,
     runs: Runs,
     rounds: int,
     *,
     names: Sequence[str] = ("a", "b"),
     earlier: Result | None = None,
     after: Callable[[Point], Point] = lambda point: point,
-    kept: list[Result] | None = None,
+    keep: Callable[[Result], None] = lambda _: None,
     by_point: Sequence[Sequence[int]] = (),
 ) -> Result:
     """``by_point`` has the rates of each point, in the order of its turns."""
-    monkeypatch.setattr(local, "measure", runs.measure)
     seeds = iter(range(100, 1000))
 
     def again() -> Plan:
         worker = PLAN.groups[0].workers[0].replace(seed=next(seeds))
         return PLAN.replace(groups=(PLAN.groups[0].replace(workers=(worker,)),))
-
-    def keep(result: Result) -> None:
-        if kept is not None:
-            kept.append(result)
 
     points = earlier.points if earlier else ()
     campaign = Campaign(synthetic.result([]), NoView(), keep, order=names, earlier=points)
@@ -110,7 +104,18 @@ def carried_out(
         Measurement(PLAN, "family", name=name, plan_again=again, repeats_max=3, after=after, axes={"nconnect": number})
         for number, name in enumerate(names)
     ]
-    return campaigns.carry_out(campaign, lambda campaign: campaign.take_turns(group, rounds))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local, "measure", runs.measure)
+        return campaigns.carry_out(campaign, lambda campaign: campaign.take_turns(group, rounds))
+
+
+@cases("measure/turns")
+def test_turns_of_two_points(ends: list[Any], by_point: list[list[int]], paths: list[str], golden: Golden) -> None:
+    """``ends`` are rates of two rounds, with states where runs are cut short; ``by_point`` are those of any number."""
+    made = [done(end) if isinstance(end, int) else (end[0], QUIET, end[1]) for end in ends]
+    result = carried_out(Runs(*made), len(by_point[0]) if by_point else 2, by_point=by_point)
+    told = {"result": result, "records": result.to_records(), "gains": list(map(read(result).gain_text, result.points))}
+    golden.check([document(picked(told, path)) for path in paths])
 
 
 # ---- order and merging
@@ -148,15 +153,10 @@ def test_a_rhythm_of_the_target_favours_neither_of_two_points(period: int) -> No
     assert different <= 8
 
 
-def test_the_turns_of_a_point_are_merged_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    runs = Runs(*map(done, (100, 200, 220, 120)))
-    result = carried_out(monkeypatch, runs, 2)
+def test_the_turns_of_a_point_are_merged_and_kept() -> None:
+    result = carried_out(Runs(*map(done, (100, 200, 220, 120))), 2)
     first, second = result.points
-    assert result.state == first.outcome.state == second.outcome.state == "finished"
-    assert [(turn.repetition, turn.order, turn.iops) for turn in first.runs] == [(1, 1, 100.0), (2, 4, 120.0)]
-    assert [(turn.repetition, turn.order, turn.iops) for turn in second.runs] == [(1, 2, 200.0), (2, 3, 220.0)]
     assert (first.summary().operations, first.summary().iops, first.summary().window_ns) == (220, 110.0, 2 * SECOND_NS)
-    assert first.compared_with == second.compared_with == ("a", "b")
     assert len({*first.runs[0].seeds, *first.runs[1].seeds, *second.runs[1].seeds}) == 3
     assert Result.from_json(result.to_json()) == result
 
@@ -174,42 +174,25 @@ def test_a_merged_outcome_reads_as_one_run_without_gaps() -> None:
     assert service.stddev_ns == pytest.approx(math.sqrt(0.25 * 1500**2 + 0.75 * 500**2))
 
 
-def test_each_turn_is_kept_as_soon_as_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_turn_is_kept_as_soon_as_it_ends() -> None:
     kept: list[Result] = []
-    carried_out(monkeypatch, Runs(*map(done, (100, 200, 220, 120))), 2, kept=kept)
+    carried_out(Runs(*map(done, (100, 200, 220, 120))), 2, keep=kept.append)
     assert [[len(point.runs) for point in result.points] for result in kept[:4]] == [[1], [1, 1], [1, 2], [2, 2]]
-    states = [[point.outcome.state for point in result.points] for result in kept[:4]]
-    assert states[1] == ["interrupted", "interrupted"]
-    assert states[2] == ["interrupted", "finished"]
-
-
-@pytest.mark.parametrize(("second", "levels"), [(220, ["warning"]), (0, ["warning", "error"])])
-def test_a_turn_without_operations_is_an_error_where_no_other_has_any(
-    monkeypatch: pytest.MonkeyPatch, second: int, levels: list[str]
-) -> None:
-    result = carried_out(monkeypatch, Runs(*map(done, (100, 0, second, 120))), 2)
-    assert [note.level for note in result.notes if note.code == "nothing_measured"] == levels
+    states = [[point.outcome.state for point in result.points] for result in kept[1:3]]
+    assert states == [["interrupted", "interrupted"], ["interrupted", "finished"]]
 
 
 # ---- interruption and resuming
 
 
-def test_a_point_of_which_a_turn_fails_ends_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = carried_out(monkeypatch, Runs(done(100), (50, QUIET, "failed"), done(120)), 2)
-    assert (result.state, result.incomplete_reason) == ("failed", "point 2 of 2 (b) was cut short: interrupted")
-    assert [point.outcome.state for point in result.points] == ["finished", "failed"]
-    assert [[turn.state for turn in point.runs] for point in result.points] == [["finished", "finished"], ["failed"]]
-
-
-def test_an_interruption_in_the_middle_of_a_turn_keeps_everything_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = carried_out(monkeypatch, Runs(done(100), done(200), (50, QUIET, "interrupted")), 2)
+def test_an_interruption_in_the_middle_of_a_turn_keeps_everything_in_order() -> None:
+    first = carried_out(Runs(done(100), done(200), (50, QUIET, "interrupted")), 2)
     assert (first.state, first.incomplete_reason) == ("interrupted", "point 2 of 2 (b) was cut short: interrupted")
     matches("measure#interruption middle", [[turn.state for turn in point.runs] for point in first.points])
     assert [point.summary().operations for point in first.points] == [100, 250]
     assert [point.outcome.state for point in first.points] == ["interrupted", "interrupted"]
-    whole = carried_out(monkeypatch, Runs(done(220), done(120)), 2, earlier=first)
-    assert whole.state == "finished"
-    assert [point.outcome.state for point in whole.points] == ["finished", "finished"]
+    whole = carried_out(Runs(done(220), done(120)), 2, earlier=first)
+    assert (whole.state, [point.outcome.state for point in whole.points]) == ("finished", ["finished", "finished"])
     matches(
         "measure#interruption middle 2",
         [[(turn.repetition, turn.state) for turn in point.runs] for point in whole.points],
@@ -217,37 +200,37 @@ def test_an_interruption_in_the_middle_of_a_turn_keeps_everything_in_order(monke
     assert [point.summary().operations for point in whole.points] == [220, 470]
 
 
-def test_an_interruption_between_turns_keeps_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = carried_out(monkeypatch, Runs(done(100), Interrupted("interrupted: filling caches")), 6)
+def test_an_interruption_between_turns_keeps_them() -> None:
+    result = carried_out(Runs(done(100), Interrupted("interrupted: filling caches")), 6)
     assert (result.state, [len(point.runs) for point in result.points]) == ("interrupted", [1])
 
 
-def test_finished_points_are_not_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = carried_out(monkeypatch, Runs(*map(done, (100, 200, 220, 120))), 2)
-    again = carried_out(monkeypatch, Runs(), 2, earlier=first)
+def test_finished_points_are_not_measured_again() -> None:
+    first = carried_out(Runs(*map(done, (100, 200, 220, 120))), 2)
+    again = carried_out(Runs(), 2, earlier=first)
     assert again.points == first.points
 
 
-def test_facts_are_added_once_all_points_had_their_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_facts_are_added_once_all_points_had_their_turns() -> None:
     seen: list[tuple[str, int]] = []
 
     def after(point: Point) -> Point:
         seen.append((point.name, len(point.runs)))
         return point.replace(target="volume")
 
-    result = carried_out(monkeypatch, Runs(*map(done, (100, 200, 220, 120))), 2, after=after)
-    assert seen == [("a", 2), ("b", 2)]
-    assert [point.target for point in result.points] == ["volume", "volume"]
+    result = carried_out(Runs(*map(done, (100, 200, 220, 120))), 2, after=after)
+    assert (seen, [point.target for point in result.points]) == ([("a", 2), ("b", 2)], ["volume", "volume"])
 
 
 # ---- noise
 
 
-def measured(monkeypatch: pytest.MonkeyPatch, runs: Runs, repeats_max: int = 3) -> Point:
+def measured(runs: Runs, repeats_max: int = 3) -> Point:
     """A point without turns."""
-    monkeypatch.setattr(local, "measure", runs.measure)
     campaign = Campaign(synthetic.result([]), NoView(), lambda _: None)
-    point = campaign.measure(Measurement(PLAN, "family", name="a", repeats_max=repeats_max))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local, "measure", runs.measure)
+        point = campaign.measure(Measurement(PLAN, "family", name="a", repeats_max=repeats_max))
     assert campaign.result.points == (point,)
     return point
 
@@ -261,20 +244,19 @@ def test_a_run_shorter_than_the_counters_can_tell_is_not_called_disturbed() -> N
     assert noise(BUSY, 199 * MILLISECOND_NS) is None
 
 
-def test_a_disturbed_turn_is_measured_again_at_most_three_times(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disturbed_turn_is_measured_again_at_most_three_times() -> None:
     """The first turn is disturbed once; the second stays disturbed, and its least disturbed run counts."""
     worse = BUSY.replace(others_share=0.6)
     runs = Runs(done(10, BUSY), done(100), done(50, worse), done(60, BUSY), done(40, worse), done(41, worse))
-    first, second = carried_out(monkeypatch, runs, 1).points
+    first, second = carried_out(runs, 1).points
     assert (first.summary().iops, first.retries, first.noise) == (100.0, 1, None)
     assert (second.summary().iops, second.retries) == (60.0, 3)
-    assert second.noise == "1 of 1 runs: other processes used 48% of the processors"
-    assert runs.ends == []
+    assert (second.noise, runs.ends) == ("1 of 1 runs: other processes used 48% of the processors", [])
 
 
-def test_a_point_without_turns_is_measured_again_and_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_point_without_turns_is_measured_again_and_marked() -> None:
     runs = Runs(*[done(count, BUSY) for count in (1, 2, 3, 4)])
-    point = measured(monkeypatch, runs)
+    point = measured(runs)
     assert (point.retries, point.noise) == (3, "other processes used 48% of the processors")
     told = synthetic.result([point])
     matches("measure#point without", read(told).doubts[-1])
@@ -309,19 +291,19 @@ class Stalling(Runs):
     ],
 )
 def test_a_stall_of_the_target_is_never_repeated_away(
-    monkeypatch: pytest.MonkeyPatch, ends: list[tuple[int, MachineUse, State]], counts: float, repeats: int
+    ends: list[tuple[int, MachineUse, State]], counts: float, repeats: int
 ) -> None:
     runs = Stalling(*ends)
-    point = measured(monkeypatch, runs)
+    point = measured(runs)
     longest_s = point.summary().service.max_ns / SECOND_NS
     assert (longest_s, point.retries, len(point.discarded), runs.ends) == (counts, repeats, repeats, [])
-    again = carried_out(monkeypatch, Stalling(*ends, done(1)), 1).points
+    again = carried_out(Stalling(*ends, done(1)), 1).points
     assert (again[0].summary().service.max_ns / SECOND_NS, len(again[0].discarded)) == (counts, repeats)
 
 
-def test_the_runs_that_do_not_count_stand_in_every_output(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_runs_that_do_not_count_stand_in_every_output() -> None:
     runs = Stalling(done(-3, STARVED), done(1))
-    point = measured(monkeypatch, runs)
+    point = measured(runs)
     result = Result.from_builtins(synthetic.result([point]).to_builtins())
     (one,) = result.points[0].discarded
     assert (one.max_ns, one.noise) == (3 * SECOND_NS, STARVED_TEXT)
@@ -339,9 +321,9 @@ STARVED_TEXT = (
 )
 
 
-def test_a_run_that_may_not_be_repeated_is_marked_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_may_not_be_repeated_is_marked_only() -> None:
     runs = Runs(done(1, BUSY))
-    point = measured(monkeypatch, runs, 0)
+    point = measured(runs, 0)
     assert (point.retries, point.noise, runs.ends) == (0, "other processes used 48% of the processors", [])
 
 
@@ -439,23 +421,8 @@ def test_a_verdict_says_what_the_interval_excludes(
     assert verdict(low, high, margin) == expected
 
 
-def test_a_turn_without_operations_is_in_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = carried_out(monkeypatch, Runs(), 4, by_point=([100] * 4, [200, 200, 0, 200]))
-    record = result.to_records()[1]
-    matches("measure#turn without operations", (record["speedup_verdict"], record["speedup_verdict_text"]))
-    (gain,) = filter(None, map(read(result).gain_text, result.points))
-    assert gain == "2.00 ×, inconclusive: 1 of 4 runs had no operations"
-
-
-def test_a_point_without_any_operations_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = carried_out(monkeypatch, Runs(), 6, by_point=([100] * 6, [0] * 6))
-    assert read(result).gain_text(result.points[1]) == "0.00 × [0.00, 0.00], slower: 6 of 6 runs had no operations"
-    result = carried_out(monkeypatch, Runs(), 6, by_point=([0] * 6, [100] * 6))
-    assert read(result).gain_text(result.points[1]) == "inconclusive: a had no operations"
-
-
-def test_the_gain_of_two_points_is_that_of_their_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = carried_out(monkeypatch, Runs(), 4, by_point=([100] * 4, [200] * 4))
+def test_the_gain_of_two_points_is_that_of_their_rounds() -> None:
+    result = carried_out(Runs(), 4, by_point=([100] * 4, [200] * 4))
     base, point = result.points
     gain = present(point.speedup_over(base))
     # The turns are equal: what is left is an operation more or less in each of 100 and of 200.

@@ -79,15 +79,13 @@ def on_disk(anchor: Path) -> tuple[int, int, int]:
 
 def test_a_format_makes_every_directory_and_file_once_and_removes_what_was_there(tmp_path: Path) -> None:
     anchor = tmp_path / "tree"
-    assert formatted(tmp_path, str(anchor)) == TREE
-    assert on_disk(anchor) == (6, 12, 120_000)
+    assert (formatted(tmp_path, str(anchor)), on_disk(anchor)) == (TREE, (6, 12, 120_000))
     assert formatted(tmp_path, str(anchor)) == {**TREE, "delete": 12, "rmdir": 6}
     assert formatted(tmp_path, str(anchor), ",format=restart") == {}
     (anchor / "vdb.1_2.dir/vdb.2_1.dir/vdb_f0003.file").unlink()
     (anchor / "vdb.1_2.dir/vdb.2_1.dir/vdb_f0004.file").write_bytes(b"short")
     expected = {"create": 1, "open": 1, "write": 2, "close": 2}
-    assert formatted(tmp_path, str(anchor), ",format=restart") == expected
-    assert on_disk(anchor) == (6, 12, 120_000)
+    assert (formatted(tmp_path, str(anchor), ",format=restart"), on_disk(anchor)) == (expected, (6, 12, 120_000))
 
 
 def test_files_may_be_empty(tmp_path: Path) -> None:
@@ -96,8 +94,7 @@ def test_files_may_be_empty(tmp_path: Path) -> None:
     fsd = f"fsd=fsd1,anchor={anchor},depth=1,width=3,files=10,size=0"
     made = read_here(tmp_path, f"{fsd}\nfwd=fwd1,fsd=fsd1,operation=getattr\n{RD},format=yes\n")
     plan = made.file_plans.formats(made.runs[0], already=False)
-    assert counts(local.run(plan.plan)) == {"mkdir": 3, "create": 30, "close": 30}
-    assert on_disk(anchor) == (3, 30, 0)
+    assert (counts(local.run(plan.plan)), on_disk(anchor)) == ({"mkdir": 3, "create": 30, "close": 30}, (3, 30, 0))
 
 
 def test_a_tree_of_another_shape_stays_or_goes_as_format_says(
@@ -395,8 +392,7 @@ def test_stopcurve_leaves_the_other_points_of_a_file_systems_curve_out(tmp_path:
 def test_enough_data_ends_a_run_but_not_its_format(tmp_path: Path) -> None:
     engine = Engine()
     printed(prepared(tmp_path, "operation=read", ",format=yes,maxdata=8k", "/tmp/x"), engine)
-    assert [plan.name for plan in engine.plans] == ["format_for_rd1", "rd1"]
-    assert engine.stopped == ["rd1"]
+    assert ([plan.name for plan in engine.plans], engine.stopped) == (["format_for_rd1", "rd1"], ["rd1"])
 
 
 def test_the_skew_report_has_file_workloads(tmp_path: Path) -> None:

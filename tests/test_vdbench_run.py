@@ -268,8 +268,7 @@ def test_directories_count_on(tmp_path: Path) -> None:
     assert choose("out+", tmp_path, NOON) == tmp_path / "out"
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / MARK).touch()
-    assert choose("out", tmp_path, NOON) == tmp_path / "out"
-    assert choose("out+", tmp_path, NOON) == tmp_path / "out001"
+    assert (choose("out", tmp_path, NOON), choose("out+", tmp_path, NOON)) == (tmp_path / "out", tmp_path / "out001")
     assert choose("out.tod", tmp_path, NOON) == tmp_path / "out.161202.101243"
 
 
@@ -346,5 +345,4 @@ def test_enough_data_ends_a_run(tmp_path: Path) -> None:
 def test_a_simulation_leaves_nothing_behind(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     (tmp_path / "p").write_text("sd=sd1,lun=data,size=4m\nwd=wd1,sd=sd1\nrd=rd1,wd=wd1,io=(1,2),el=60,in=1\n")
     ran = iocurve("vdbench", *arguments, cwd=tmp_path)
-    assert ran.stdout.splitlines()[-1] == "2 runs, 120 seconds"
-    assert [path.name for path in tmp_path.iterdir()] == ["p"]
+    assert (ran.stdout.splitlines()[-1], [path.name for path in tmp_path.iterdir()]) == ("2 runs, 120 seconds", ["p"])

@@ -126,8 +126,7 @@ def test_a_block_of_another_sd_is_found_though_all_else_is_the_same(tmp_path: Pa
     def ended(option: str) -> subprocess.CompletedProcess[str]:
         return iocurve("vdbench", "-f", "p", option, cwd=tmp_path)
 
-    assert ended("-j").returncode == 0
-    assert ended("-jro").returncode == 0
+    assert (ended("-j").returncode, ended("-jro").returncode) == (0, 0)
     (tmp_path / "data1").write_bytes((tmp_path / "data2").read_bytes())
     different = ended("-jro")
     assert different.returncode != 0

@@ -176,8 +176,7 @@ def test_reads_of_a_mix_are_not_compared_but_its_writes_are(tmp_path: Path) -> N
 def test_a_runtime_that_ends_before_the_pass_says_that_not_all_was_read_back(tmp_path: Path) -> None:
     end = plan.End(runtime_ns=50 * MILLISECOND_NS, bytes=None, operations=None)
     outcome = local.run(plan_of(writer(tmp_path / "data", end=end)))
-    assert operations(outcome)["read"] == (0, 0)
-    assert outcome.workers[0].labels == ("verify_not_all_read_back",)
+    assert (operations(outcome)["read"], outcome.workers[0].labels) == ((0, 0), ("verify_not_all_read_back",))
 
 
 def test_data_that_no_run_wrote_are_detected(tmp_path: Path) -> None:
@@ -269,8 +268,7 @@ JOB = "--name=a --size=256k --verify=crc32c --verify_state_load=1"
 def test_a_state_is_what_fio_writes() -> None:
     """The checksum is the one that fio 3.33 computes for these bytes."""
     written = State(job="a", depth=1, files=1, writes=16, number=0, completions=((0, 61440),)).encode()
-    assert written[:24].hex() == "0300000000000000" + "a800000000000000" + "6c61262c00000000"
-    assert len(written) == 192
+    assert (written[:24].hex(), len(written)) == ("0300000000000000" + "a800000000000000" + "6c61262c00000000", 192)
 
 
 def test_a_state_is_read_as_it_was_written() -> None:

@@ -386,8 +386,7 @@ def socket_of(runtime: Path, server: Server) -> Path:
 def test_the_control_socket_is_private_and_removed_with_the_volume(runtime: Path) -> None:
     with serve("--unlimited") as server:
         path = socket_of(runtime, server)
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(path.parent.stat().st_mode)) == (0o600, 0o700)
         assert control.find(None) == (path, None)
         assert control.find(f"nfs://127.0.0.1:{server.port}/vol/") == (path, "/vol")
     assert not path.exists()
@@ -470,8 +469,7 @@ def test_a_file_describes_a_volume(text: str, fields: dict[str, Any], limits: di
     spec = read_spec(tmp_path / "volumes.toml")
     has(spec, fields)
     found = spec.export[0].limits()
-    assert {name: found.value(name) for name in limits} == limits
-    assert spec.config().exports[0].limits == found
+    assert ({name: found.value(name) for name in limits}, spec.config().exports[0].limits) == (limits, found)
 
 
 def test_a_profile_and_settings_describe_an_export(tmp_path: Path) -> None:

@@ -69,8 +69,7 @@ def test_rules_are_written_in_three_ways(tmp_path: Path) -> None:
     found = expected.rules()
     assert found.clients == (parse_client("10.1.0.0/16"), parse_client("10.2.0.1:ro"))
     assert (found.squash, found.anonuid, found.anongid) == ("all", 7, 8)
-    assert read_spec(file).config().exports[0].rules == found
-    assert read_spec(file).config().connections_max == 100
+    assert (read_spec(file).config().exports[0].rules, read_spec(file).config().connections_max) == (found, 100)
 
 
 def test_a_profile_has_a_short_name_and_a_default() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from bench.servers import free_ports
 from bench.servers import volume as serve
-from goldens import cases
+from goldens import cases, present
 from iocurve.foundation.errors import DialectError
 from iocurve.foundation.serving import make_certificate
 from iocurve.targets.nfs_url import nfs_address, parse_nfs_url, with_parameters
@@ -205,15 +205,13 @@ def test_urls_say_whom_to_trust(url: str, error: str) -> None:
 
 def test_keys_are_kept_and_a_file_of_the_user_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    made = VolumeSpec(export=(spec_of({}),), tls=True).tls_files()
-    assert made is not None
+    made = present(VolumeSpec(export=(spec_of({}),), tls=True).tls_files())
     assert Path(made.key).stat().st_mode & 0o77 == 0
     assert VolumeSpec(export=(spec_of({}),), tls=True).tls_files() == made
     assert VolumeSpec(export=(spec_of({}),), tls=True, listen="127.0.0.2").tls_files() != made
     line = next(greeting(VolumeSpec(export=(spec_of({}),), tls=True), 5))
     assert line.startswith(f"nfs://127.0.0.1:5/vol?tls&ca={made.certificate} ")
-    own = volume_of([spec_of({})], {"tls": True, "tls_certificate": "/etc/mine.pem"}).tls_files()
-    assert own is not None
+    own = present(volume_of([spec_of({})], {"tls": True, "tls_certificate": "/etc/mine.pem"}).tls_files())
     assert own.key == own.certificate == "/etc/mine.pem"
     mutual = VolumeSpec(export=(spec_of({}),), tls=True, tls_clients="/etc/authorities.pem")
     assert mutual.tls_files() == made.replace(clients="/etc/authorities.pem")

@@ -434,8 +434,7 @@ def test_a_rate_at_the_limit_is_refuted_by_that_limit() -> None:
 
 def test_a_rate_far_below_all_limits_has_none_next_to_it() -> None:
     found = confirmed(changed(load(), rate=Rate(unit="operations", count=100, per_ns=SECOND_NS)), on_operations())
-    assert (found.outcome, found.next_limit) == ("confirmed", None)
-    assert found.evidence[1] == "no other limit up to there"
+    assert (found.outcome, found.next_limit, found.evidence[1]) == ("confirmed", None, "no other limit up to there")
 
 
 def test_every_experiment_is_a_known_change() -> None:

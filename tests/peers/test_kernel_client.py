@@ -21,7 +21,7 @@ import pytest
 from bench.servers import IOCURVE, Server, free_ports
 from bench.servers import volume as serve
 from conftest import KernelNfs
-from goldens import data, rows
+from goldens import data, present, rows
 
 VERSIONS = pytest.mark.parametrize("version", ["3", "4.1"])
 
@@ -160,8 +160,7 @@ def _served(directory: Path, port: int) -> Iterator[subprocess.Popen[str]]:
     command = [str(IOCURVE), "volume", "serve", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
-            assert process.stdout is not None
-            assert "nfs://" in process.stdout.readline()
+            assert "nfs://" in present(process.stdout).readline()
             yield process
         finally:
             process.kill()
