@@ -358,6 +358,7 @@ class SearchOptions:
             workload=self.words(),
             size_bytes=self.size,
             effort=effort,
+            limit_ns=self.search_time,
             iodepth_max=self.iodepth_max,
             overwrite=self.files.overwrite,
         )

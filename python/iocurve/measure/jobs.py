@@ -136,9 +136,7 @@ def _measured(
                 keeps_points=out is not None or command.needs.points or before_run is not None,
                 machines=machines,
             )
-            if directory:
-                campaign.result = with_job(campaign.result, command)
-            result = measure_steps(campaign, kind, command, writes=True)
+            result = measure_steps(campaign, kind, command, writes=True, keeps_job=directory is not None)
         told = len(result.notes)
         try:
             result = command.finish(result)
@@ -155,13 +153,23 @@ def _measured(
 
 
 def measure_steps(
-    campaign: Campaign, kind: str, command: ParsedCommand, *, writes: bool, target: TargetFacts | None = None
+    campaign: Campaign,
+    kind: str,
+    command: ParsedCommand,
+    *,
+    writes: bool,
+    keeps_job: bool = True,
+    target: TargetFacts | None = None,
 ) -> Result:
     """Measures each step as a point, with the tool's output if it ``writes``. Raises as ``campaigns.carry_out``.
 
-    ``target`` is the one target of all steps; by default the plans say which it is.
+    With ``keeps_job`` the result has the job, where TOML can express it. ``target`` is the one target of all steps; by
+    default the plans say which it is.
     """
     used, needs = UsedTargets(campaign, kind, target), command.needs
+    if keeps_job:
+        with contextlib.suppress(PlanError):
+            campaign.result = campaign.result.replace(job=convert(command))
     ended_ns: int | None = None
 
     def run(step: Step, plan: Plan, enough: Enough) -> Outcome:
@@ -397,13 +405,6 @@ def convert(command: ParsedCommand) -> str:
     from iocurve.dialects.native.output import write
 
     return write(command.jobs(), command.source)
-
-
-def with_job(result: Result, command: ParsedCommand) -> Result:
-    """The result with the job of a command line, where TOML can express it."""
-    with contextlib.suppress(PlanError):
-        return result.replace(job=convert(command))
-    return result
 
 
 def _tell(notes: Iterable[PlanNote]) -> None:

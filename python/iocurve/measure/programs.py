@@ -19,7 +19,7 @@ from iocurve.job.resolve import plan_here
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.campaign import Campaign, Keep, Measure
 from iocurve.measure.data_set import require_reachable, target_fields
-from iocurve.measure.jobs import NO_TARGET, measure_steps, with_job
+from iocurve.measure.jobs import NO_TARGET, measure_steps
 from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.measure.scenario import document as documents
 from iocurve.report.progress import View
@@ -63,7 +63,6 @@ def measure_command(
     """
     started = campaigns.started(kind, command.title, target or NO_TARGET)
     campaign = Campaign(started, view, keep, count=command.count, machines=machines)
-    campaign.result = with_job(campaign.result, command)
     return measure_steps(campaign, kind, command, writes=False, target=target)
 
 

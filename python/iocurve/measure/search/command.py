@@ -42,6 +42,8 @@ class Question(msgspec.Struct, frozen=True):
     """fio's words: ``rw=randread bs=4k``."""
     size_bytes: int
     effort: Effort
+    limit_ns: int | None = None
+    """Most time of the search; None: that of ``CLOSED_POINTS`` points."""
     iodepth_max: int = knee.DEPTH_MAX
     """Highest queue depth to try."""
     percent_of_capacity: float | None = None
@@ -166,9 +168,7 @@ def _search(question: Question, kind: str, search: Callable[[Loads], SearchFacts
             )
 
             def searched(_: Campaign) -> SearchFacts:
-                effort = question.effort
-                is_hurried = effort == effort.hurried(CLOSED_POINTS)
-                campaign.limit_time(effort.patience_ns if is_hurried else CLOSED_POINTS * effort.longest_ns)
+                campaign.limit_time(question.limit_ns or CLOSED_POINTS * question.effort.longest_ns)
                 facts = search(loads)
                 return facts.replace(remarks=(*facts.remarks, *length_remarks(campaign.result.points)))
 
