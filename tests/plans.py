@@ -37,7 +37,18 @@ def worker(engine: plan.EnginePlan, path: str, **changes: Any) -> plan.Worker:
 
 def plan_of(*workers: plan.Worker) -> plan.Plan:
     """A plan with one group."""
-    return plan.Plan(name="test", interval_ns=100 * MILLISECOND_NS, groups=(plan.Group(workers=workers),))
+    return in_groups(workers)
+
+
+def in_groups(*groups: tuple[plan.Worker, ...]) -> plan.Plan:
+    """A plan whose groups run one after another."""
+    made = tuple(plan.Group(workers=workers) for workers in groups)
+    return plan.Plan(name="test", interval_ns=100 * MILLISECOND_NS, groups=made)
+
+
+def end(*, runtime_ns: int | None = None, bytes: int | None = None, operations: int | None = None) -> plan.End:
+    """The end of a worker: none, or the first of these."""
+    return plan.End(runtime_ns=runtime_ns, bytes=bytes, operations=operations)
 
 
 def own_file(file: plan.FilePlan, client: int) -> plan.FilePlan:

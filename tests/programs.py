@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 import time
@@ -42,6 +43,12 @@ def iocurve(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedPro
 def completed(command: Sequence[str | Path], *, timeout: float = 60, **how: Any) -> subprocess.CompletedProcess[str]:
     """A command, run to its end as a process."""
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, **how)
+
+
+def fio_jobs(output: str) -> list[dict[str, Any]]:
+    """The jobs of fio's JSON, which may follow other lines."""
+    jobs: list[dict[str, Any]] = json.loads(output[output.index("{") :])["jobs"]
+    return jobs
 
 
 def awaited(found: Callable[[], T], missing: str) -> T:

@@ -1,7 +1,5 @@
 """mdtest's command lines: names, phases, the table, and what is refused."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 

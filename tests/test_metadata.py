@@ -1,7 +1,5 @@
 """Metadata operations on local files and over NFS."""
 
-from __future__ import annotations
-
 import errno
 from pathlib import Path
 from typing import Any
@@ -13,9 +11,8 @@ from bench.servers import Server
 from iocurve.engine import plan
 from iocurve.engine.outcome import Outcome
 from iocurve.foundation.errors import RunError, TargetError
-from iocurve.foundation.units import MILLISECOND_NS
 from iocurve.measure import local
-from plans import READ, WRITE, file_plan, nfs_engine, plan_of, worker
+from plans import READ, WRITE, end, file_plan, in_groups, nfs_engine, plan_of, worker
 
 FILES = 5
 FILE_KINDS: tuple[plan.MetadataKind, ...] = ("create", "getattr", "setattr", "access", "open", "delete")
@@ -27,7 +24,6 @@ def local_engine(*, keep_open: bool = False) -> plan.MetadataEngine:
     return plan.MetadataEngine(open=how, keep_open=keep_open)
 
 
-PLACES = pytest.mark.parametrize("place", ["local", "3", "4.1"])
 VERSIONS = pytest.mark.parametrize("version", ["3", "4.1"])
 
 
@@ -36,25 +32,25 @@ def nfs_metadata(volume: Server, version: str = "3", *, keep_open: bool = False)
     return plan.NfsMetadataEngine(mount=nfs_engine(f"{volume.url}&vers={version}").mount, keep_open=keep_open)
 
 
+@pytest.fixture(params=["local", "3", "4.1"])
+def place(request: pytest.FixtureRequest, shared_volume: Server, tmp_path: Path) -> tuple[plan.EnginePlan, str]:
+    """An engine that keeps files open, and a root on its file system."""
+    if request.param == "local":
+        return local_engine(keep_open=True), str(tmp_path)
+    return nfs_metadata(shared_volume, request.param, keep_open=True), f"{request.node.name}"
+
+
 def each(engine: plan.EnginePlan, kind: plan.MetadataKind, paths: list[str], **changes: Any) -> plan.Worker:
     """Does one operation on each path, in order."""
     operation = plan.OperationPlan(kind=kind, share=1, blocks=plan.FixedBlocks(bytes=1), random_percent=0, rate=None)
     files = tuple(file_plan(path, 1, layout="nothing", keep=True) for path in paths)
-    base = {
-        "job": kind,
-        "files": files,
-        "file_select": "sequential",
-        "operations": (operation,),
-        "depth": 1,
-        "end": plan.End(runtime_ns=None, bytes=None, operations=len(paths)),
-    }
-    return worker(engine, "", **{**base, **changes})
+    base = {"job": kind, "files": files, "file_select": "sequential", "operations": (operation,), "depth": 1}
+    return worker(engine, "", **{**base, "end": end(operations=len(paths)), **changes})
 
 
 def one_after_another(*workers: plan.Worker) -> Outcome:
     """Runs each worker in a separate group."""
-    groups = tuple(plan.Group(workers=(worker,)) for worker in workers)
-    return local.run(plan.Plan(name="test", interval_ns=100 * MILLISECOND_NS, groups=groups))
+    return local.run(in_groups(*((worker,) for worker in workers)))
 
 
 def counts(outcome: Outcome) -> list[tuple[str, int, int, int]]:
@@ -66,10 +62,8 @@ def counts(outcome: Outcome) -> list[tuple[str, int, int, int]]:
 def all_kinds(engine: plan.EnginePlan, root: str) -> Outcome:
     """Makes a directory and files, does everything with them, and removes them."""
     paths = [f"{root}/d/{number}" for number in range(FILES)]
-    made = [each(engine, "mkdir", [f"{root}/d"])]
-    return one_after_another(
-        *made, *[each(engine, kind, paths) for kind in FILE_KINDS], each(engine, "rmdir", [f"{root}/d"])
-    )
+    done = [each(engine, kind, paths) for kind in FILE_KINDS]
+    return one_after_another(each(engine, "mkdir", [f"{root}/d"]), *done, each(engine, "rmdir", [f"{root}/d"]))
 
 
 EXPECTED = [("mkdir", 1, 0, 0), *[(kind, FILES, 0, 0) for kind in FILE_KINDS], ("rmdir", 1, 0, 0)]
@@ -93,42 +87,31 @@ def test_every_kind_is_counted_once_per_file_over_nfs(shared_volume: Server, ver
 def data_of(engine: plan.EnginePlan, root: str) -> Outcome:
     """Creates, writes, renames, opens and reads a file, then removes it."""
     path, other = f"{root}/a", f"{root}/b"
-    write = WRITE.replace(random_percent=0, share=1)
-    created = each(engine, "create", [path])
-    mix = created.replace(
-        operations=(created.operations[0].replace(blocks=write.blocks), write), access=plan.Access(position="identical")
-    )
-    moved = each(engine, "rename", [path, other], end=plan.End(runtime_ns=None, bytes=None, operations=1))
+
+    def with_data(kind: plan.MetadataKind, name: str, then: plan.OperationPlan) -> plan.Worker:
+        made = each(engine, kind, [name], access=plan.Access(position="identical"), end=end(operations=2))
+        first = made.operations[0].replace(blocks=then.blocks)
+        return made.replace(operations=(first, then), files=(made.files[0].replace(bytes=4096),))
+
+    moved = each(engine, "rename", [path, other], end=end(operations=1))
     moved = moved.replace(files=(moved.files[0].replace(offset_bytes=1), moved.files[1]))
-    opened = each(engine, "open", [other])
-    read = opened.replace(
-        operations=(opened.operations[0].replace(blocks=READ.blocks), READ), access=plan.Access(position="identical")
-    )
-    mix, read = (
-        made.replace(
-            files=(made.files[0].replace(bytes=4096),), end=plan.End(runtime_ns=None, bytes=None, operations=2)
-        )
-        for made in (mix, read)
-    )
-    return one_after_another(mix, moved, read, each(engine, "delete", [other]))
+    mix = with_data("create", path, WRITE.replace(random_percent=0, share=1))
+    return one_after_another(mix, moved, with_data("open", other, READ), each(engine, "delete", [other]))
 
 
-@PLACES
-def test_an_open_file_is_written_and_read(place: str, tmp_path: Path, shared_volume: Server) -> None:
-    engine = local_engine(keep_open=True) if place == "local" else nfs_metadata(shared_volume, place, keep_open=True)
-    outcome = data_of(engine, str(tmp_path) if place == "local" else "")
+def test_an_open_file_is_written_and_read(place: tuple[plan.EnginePlan, str]) -> None:
+    engine, root = place
+    one_after_another(each(engine, "mkdir", [f"{root}-new"]))
     expected = [("create", 1, 0, 0), ("write", 1, 4096, 0), ("rename", 1, 0, 0), ("open", 1, 0, 0)]
-    assert counts(outcome) == [*expected, ("read", 1, 4096, 0), ("delete", 1, 0, 0)]
+    assert counts(data_of(engine, f"{root}-new")) == [*expected, ("read", 1, 4096, 0), ("delete", 1, 0, 0)]
 
 
 @pytest.mark.slow
-@PLACES
-def test_an_operation_that_fails_says_which_file_and_why(place: str, tmp_path: Path, shared_volume: Server) -> None:
-    engine = local_engine() if place == "local" else nfs_metadata(shared_volume, place)
-    root = f"{tmp_path}/" if place == "local" else ""
-    outcome = one_after_another(each(engine, "delete", [f"{root}missing"]))
-    assert outcome.workers[0].errno == errno.ENOENT
-    assert outcome.workers[0].error == f"delete {root}missing: No such file or directory (os error 2); check the path"
+def test_an_operation_that_fails_says_which_file_and_why(place: tuple[plan.EnginePlan, str]) -> None:
+    engine, root = place
+    (ended,) = one_after_another(each(engine, "delete", [f"{root}/missing"])).workers
+    told = f"delete {root}/missing: No such file or directory (os error 2); check the path"
+    assert (ended.errno, ended.error) == (errno.ENOENT, told)
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """OpenMetrics of running measurements and of results, and the dashboard that draws them."""
 
-from __future__ import annotations
-
 import json
 import re
 import socket

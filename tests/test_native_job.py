@@ -1,7 +1,5 @@
 """Our own job files: parsed with all errors, and written from any dialect without changing the plan."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shlex

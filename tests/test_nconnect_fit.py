@@ -1,7 +1,5 @@
 """The limits of a connection in the profiles are those that the fit finds, and the fit finds what it was made of."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """A volume is killed in mid-load and comes back: a verified run goes on, loses nothing, and tells each wait."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

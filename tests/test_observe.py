@@ -1,7 +1,5 @@
 """Observations from the kernel's counters: rates, sizes, waits, limits, processes, and the job files made of them."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

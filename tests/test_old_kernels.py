@@ -1,7 +1,5 @@
 """Volume and clients on older kernels: io_uring came with 5.1, ``openat2`` with 5.6, ``epoll_pwait2`` with 5.11."""
 
-from __future__ import annotations
-
 import json
 import platform
 import re

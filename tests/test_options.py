@@ -1,7 +1,5 @@
 """Every option that a command takes has an effect there, or is refused: in each of the ways to use the command."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

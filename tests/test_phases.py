@@ -1,7 +1,5 @@
 """Phases of a run, which start one after another, are points of its result in every form."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

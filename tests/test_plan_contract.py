@@ -1,7 +1,5 @@
 """Rust reads exactly the plans that Python writes, and refuses none that a dialect accepts."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Iterator

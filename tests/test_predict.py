@@ -1,7 +1,5 @@
 """The forward function on cases computed by hand, the command that uses it, and drawn jobs that are measured."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Probes after the last point: which loads they repeat, what they find, and for which points it counts."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """iocurve prove: SLOs of profiles and contracts, and the verdicts on runs that are played."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """README.md shows what the commands print today: its outputs are those of results that ``make readme`` kept."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

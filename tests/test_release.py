@@ -1,7 +1,5 @@
 """The parts of a release, and the checks that keep one back."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 import zipfile

@@ -1,7 +1,5 @@
 """Comparisons in a report: published figures, families, connections, rates; and statements about the setting."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

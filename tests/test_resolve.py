@@ -1,7 +1,5 @@
 """A section becomes a worker: every field that a dialect can set reaches the plan."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Results: exact sums over workers, and a document that survives file errors."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

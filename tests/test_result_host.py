@@ -1,7 +1,5 @@
 """Facts of the machine, read from a synthetic /proc, and bytes that its block devices move."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

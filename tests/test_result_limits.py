@@ -1,7 +1,5 @@
 """The limit of a point, and those that the points of a run show together, are named only if their figures show them."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math
@@ -93,13 +91,11 @@ def test_a_series_that_grows_to_its_end_has_no_knee() -> None:
     assert knee(series) is series[3]
 
 
-def test_the_next_step_names_what_a_tebibyte_gives() -> None:
+def test_every_limit_has_a_name_and_the_next_step_says_what_a_tebibyte_gives() -> None:
     envelope = synthetic.envelope()
-    steps = next_steps(envelope.target, [limit for limit in verdicts_of(envelope) if limit])
-    assert (
-        "For more throughput, raise the quota (each TiB more gives 128 MiB/s at this level) or the service level. "
-        "volume:unlimited shows what this machine itself carries."
-    ) in steps
+    limits = [limit for limit in verdicts_of(envelope) if limit]
+    assert {limit.code for limit in limits} <= LIMIT_KINDS.keys()
+    assert any("each TiB more gives 128 MiB/s at this level" in step for step in next_steps(envelope.target, limits))
     assert next_steps(result([]).target, []) == []
 
 
@@ -124,10 +120,6 @@ def test_points_without_a_known_limit_are_a_group_too() -> None:
     (group,) = read(result([at(10)], target=FREE)).limit_groups
     assert (group.text, group.confidence, group.count) == ("the limit is not known", "none", 1)
     assert group.next_step.startswith("iocurve why --confirm")
-
-
-def test_every_limit_has_a_short_name() -> None:
-    assert {limit.code for limit in verdicts_of(synthetic.envelope()) if limit} <= LIMIT_KINDS.keys()
 
 
 # ---- of a run
@@ -238,10 +230,7 @@ def shared_by(clients: int, block_bytes: int, read_percent: int) -> Point:
     for number in range(3):
         rates = [round(each * (1 + 0.001 * ((7 * second + number) % 5 - 2))) for second in range(10)]
         parts = [{name: rate * share // 100 for name, share in mix} for rate in rates]
-        intervals = [
-            synthetic.interval(second, second * SECOND_NS, (second + 1) * SECOND_NS, part, block_bytes)
-            for second, part in enumerate(parts)
-        ]
+        intervals = synthetic.intervals(parts, block_bytes)
         kinds = {name: kind(dict.fromkeys(took, sum(part[name] for part in parts)), block_bytes) for name, _ in mix}
         window = (0, 10 * SECOND_NS)
         outcomes.append(worker_outcome(kinds, number=number, window_ns=window, intervals=intervals))
@@ -274,22 +263,14 @@ def test_points_that_were_held_up_prove_nothing() -> None:
     assert {found[id(one.point)].code for one in held_up[:3]} == {"volume_throughput"}
 
 
-@pytest.mark.parametrize(
-    ("dispersion", "expected"),
-    [
-        (0.02, ("volume_iops", "likely")),
-        (1.1, ("server_parallelism", "likely")),
-        (0.3, ("volume_iops", "possible")),
-        (None, ("volume_iops", "possible")),
-    ],
-)
+@cases("analysis/dispersions")
 def test_a_limit_lets_operations_through_evenly_and_a_server_does_not(
-    dispersion: float | None, expected: tuple[str, str]
+    dispersion: float | None, code: str, confidence: str
 ) -> None:
     points = observed(target(volume_iops=lambda _: 5000), LOADS, random.Random(1))
     varied = [replace(one, latency_variation=1.0, dispersion=dispersion) for _, one in points]
     found = limits_shown(varied, SILENT)
-    assert {_code(found.get(id(one.point))) for one in varied if one.iops > 4900} == {expected}
+    assert {_code(found.get(id(one.point))) for one in varied if one.iops > 4900} == {(code, confidence)}
 
 
 def test_equal_operations_in_each_window_are_a_limit() -> None:
@@ -310,18 +291,7 @@ def series(counts: Sequence[int]) -> Point:
     return synthetic.point(load, done, name=str(counts))
 
 
-@pytest.mark.parametrize(
-    ("counts", "iops", "is_in_windows"),
-    [
-        ([100] * 10, 2000, False),
-        ([265, 264, 265, 240, 220, 219, 220, 220, 219, 220], 4390, False),
-        ([219, 220, 219, 220, 240, 264, 265, 265, 264, 265], 5290, False),
-        ([0, 0, 119, 0, 0, 119, 0, 0, 119, 0], 714, True),
-        # As many in each window, wherever the point starts.
-        ([119, 0, 0, 119, 0, 0, 119, 0, 0, 119], 952, True),
-        ([0, 0, 119, 0, 0, 60, 0, 0, 119, 0], 596, False),
-    ],
-)
+@cases("analysis/windows")
 def test_a_rate_is_that_of_the_last_level_or_of_whole_windows(
     counts: list[int], iops: float, is_in_windows: bool
 ) -> None:
@@ -376,13 +346,13 @@ def run(delay: float = 0.0) -> Result:
             for size, iops, depth in ((4 * KIB, 16_000, 64), (64 * KIB, 1_000, 16), (4 * KIB, 1_000, 1))
             for name in ("read", "write")
         ],
-        target=TargetFacts(kind="nfs", address="nfs://server/vol"),
+        target=FREE,
     )
 
 
 def test_the_verdicts_of_a_result_use_its_points_together() -> None:
     verdicts = verdicts_of(run())
-    assert [limit and (limit.code, limit.confidence) for limit in verdicts] == [
+    assert [_code(limit) for limit in verdicts] == [
         *[("volume_throughput", "possible")] * 4,
         *[("depth", "likely")] * 2,
     ]
@@ -390,13 +360,11 @@ def test_the_verdicts_of_a_result_use_its_points_together() -> None:
 
 
 def test_points_that_the_machine_held_up_stay_open() -> None:
-    verdicts = verdicts_of(run(delay=0.4))
-    assert {limit and (limit.code, limit.confidence) for limit in verdicts} == {("cpu_contention", "likely")}
+    assert set(map(_code, verdicts_of(run(delay=0.4)))) == {("cpu_contention", "likely")}
 
 
 def test_a_target_that_tells_its_limits_is_judged_by_them() -> None:
-    told_limits = synthetic.capped(TargetFacts(kind="nfs", address="nfs://server/vol"), iops=10**6)
-    verdicts = verdicts_of(run().replace(target=told_limits))
+    verdicts = verdicts_of(run().replace(target=capped(FREE, iops=10**6)))
     assert {limit and limit.confidence for limit in verdicts} == {"possible"}
 
 

@@ -1,7 +1,5 @@
 """Runs of plans on real files, from the plan to the outcome."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading
@@ -19,9 +17,8 @@ from iocurve.foundation.errors import RunError, TargetError
 from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.measure import local
 from iocurve.result.document import MachineUse
-from plans import READ, WRITE, file_plan, local_engine, null_plan, plan_of, worker
+from plans import READ, WRITE, end, file_plan, in_groups, local_engine, null_plan, plan_of, worker
 
-ENDLESS = plan.End(runtime_ns=None, bytes=None, operations=None)
 LOCAL = ("sync", "aio", "uring", "mmap")
 
 
@@ -53,10 +50,9 @@ def test_every_block_is_written_once(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", LOCAL)
-def test_reading_changes_nothing(kind: str, tmp_path: Path) -> None:
+def test_reading_changes_nothing_and_leaves_a_file_that_was_there(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "data"
-    content = os.urandom(MIB)
-    path.write_bytes(content)
+    path.write_bytes(content := os.urandom(MIB))
     local.run(plan_of(worker(local_engine(kind), str(path))))
     assert path.read_bytes() == content
 
@@ -145,9 +141,9 @@ def test_the_use_of_the_machine_begins_with_the_measured_time(monkeypatch: pytes
 def test_a_cool_down_is_load_that_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[str] = []
     monkeypatch.setattr("iocurve.result.host.MachineMeter", lambda **_: Meter(looks))
-    end = plan.End(runtime_ns=200 * MILLISECOND_NS, bytes=None, operations=None)
     rate = plan.Rate(unit="operations", count=100, per_ns=SECOND_NS)
-    cooled = worker(plan.NullEngine(), "nothing", rate=rate, end=end, cooldown_ns=300 * MILLISECOND_NS)
+    until = end(runtime_ns=200 * MILLISECOND_NS)
+    cooled = worker(plan.NullEngine(), "nothing", rate=rate, end=until, cooldown_ns=300 * MILLISECOND_NS)
 
     def watch(live: Live) -> bool:
         looks.append(live.phase)
@@ -192,14 +188,10 @@ def test_figures_that_hold_steady_end_the_run() -> None:
         ramp_ns=100 * MILLISECOND_NS,
         check_ns=100 * MILLISECOND_NS,
     )
-    endless = worker(
-        plan.NullEngine(), "nothing", steady_state=steady, end=plan.End(runtime_ns=None, bytes=None, operations=None)
-    )
-    outcome = local.run(plan_of(endless))
-    (only,) = outcome.workers
-    assert only.steady_state is not None
-    ends = [sample.end_ns // MILLISECOND_NS for sample in only.steady_state.samples]
-    assert (ends, only.steady_state.attained_ns, outcome.state) == ([200, 300, 400], 400 * MILLISECOND_NS, "finished")
+    outcome = local.run(plan_of(worker(plan.NullEngine(), "nothing", steady_state=steady, end=end())))
+    found = present(outcome.workers[0].steady_state)
+    ends = [sample.end_ns // MILLISECOND_NS for sample in found.samples]
+    assert (ends, found.attained_ns, outcome.state) == ([200, 300, 400], 400 * MILLISECOND_NS, "finished")
 
 
 def test_direct_io_reaches_a_real_disk(tmp_path: Path) -> None:
@@ -216,8 +208,7 @@ def test_groups_run_one_after_another(tmp_path: Path) -> None:
     file = file_plan(tmp_path / "data", layout="reserve", keep=True)
     first = worker(local_engine("sync"), "", files=(file,), operations=(WRITE,))
     second = worker(local_engine("sync"), "", files=(file.replace(layout="existing"),))
-    both = plan_of(first).replace(groups=(plan.Group(workers=(first,)), plan.Group(workers=(second, second))))
-    outcome = local.run(both)
+    outcome = local.run(in_groups((first,), (second, second)))
     matches("measure#groups run after", [(part.group, part.worker, list(part.operations)) for part in outcome.workers])
 
 
@@ -227,8 +218,8 @@ def test_the_same_seed_reads_the_same_blocks_in_the_same_order(tmp_path: Path) -
     def written(seed: int, name: str) -> list[int]:
         path = tmp_path / name
         file = file_plan(path, layout="reserve", keep=True)
-        half = plan.End(runtime_ns=None, bytes=MIB // 2, operations=None)
-        local.run(plan_of(worker(local_engine("sync"), "", files=(file,), operations=(WRITE,), end=half, seed=seed)))
+        half = worker(local_engine("sync"), "", files=(file,), operations=(WRITE,), end=end(bytes=MIB // 2), seed=seed)
+        local.run(plan_of(half))
         content = path.read_bytes()
         return [start for start in range(0, MIB, 4 * KIB) if any(content[start : start + 4 * KIB])]
 
@@ -239,9 +230,8 @@ def test_the_same_seed_reads_the_same_blocks_in_the_same_order(tmp_path: Path) -
 
 def test_several_files_share_the_load_in_turn(tmp_path: Path) -> None:
     files = tuple(file_plan(tmp_path / name, MIB // 4, layout="reserve", keep=True) for name in "abcd")
-    end = plan.End(runtime_ns=None, bytes=None, operations=8)
-    sequential = WRITE.replace(random_percent=0)
-    local.run(plan_of(worker(local_engine("sync"), "", files=files, operations=(sequential,), end=end, depth=1)))
+    kinds = (WRITE.replace(random_percent=0),)
+    local.run(plan_of(worker(local_engine("sync"), "", files=files, operations=kinds, end=end(operations=8), depth=1)))
     for file in files:
         content = Path(file.path).read_bytes()
         assert any(content[: 8 * KIB])
@@ -249,15 +239,12 @@ def test_several_files_share_the_load_in_turn(tmp_path: Path) -> None:
 
 
 def test_a_rate_is_kept(tmp_path: Path) -> None:
-    rate = plan.Rate(unit="operations", count=1000, per_ns=SECOND_NS)
-    end = plan.End(runtime_ns=None, bytes=None, operations=100)
-    paced = READ.replace(rate=rate)
-    outcome = local.run(plan_of(worker(local_engine("uring"), str(tmp_path / "data"), operations=(paced,), end=end)))
-    (only,) = outcome.workers
+    paced = READ.replace(rate=plan.Rate(unit="operations", count=1000, per_ns=SECOND_NS))
+    made = worker(local_engine("uring"), str(tmp_path / "data"), operations=(paced,), end=end(operations=100))
+    (only,) = local.run(plan_of(made)).workers
     # The hundredth operation is due after 99 ms and not earlier.
     assert only.window_end_ns - only.window_start_ns >= 99 * MILLISECOND_NS
-    response = present(only.operations["read"].response)
-    assert response.count == 100
+    assert present(only.operations["read"].response).count == 100
 
 
 def test_the_null_engine_needs_no_file() -> None:
@@ -276,8 +263,8 @@ def test_an_outcome_is_kept_for_further_waits() -> None:
 
 def test_a_live_view_gets_the_intervals() -> None:
     seen: list[Live] = []
-    end = plan.End(runtime_ns=600 * MILLISECOND_NS, bytes=None, operations=None)
-    two = [worker(plan.NullEngine(), "n", end=end, jobnum=jobnum) for jobnum in range(2)]
+    until = end(runtime_ns=600 * MILLISECOND_NS)
+    two = [worker(plan.NullEngine(), "n", end=until, jobnum=jobnum) for jobnum in range(2)]
 
     def watch(live: Live) -> bool:
         seen.append(live)
@@ -291,8 +278,7 @@ def test_a_live_view_gets_the_intervals() -> None:
 
 
 def test_a_stop_keeps_the_measurements() -> None:
-    end = plan.End(runtime_ns=60 * SECOND_NS, bytes=None, operations=None)
-    handle = _native.Run(plan_of(worker(plan.NullEngine(), "n", end=end)).to_json())
+    handle = _native.Run(plan_of(worker(plan.NullEngine(), "n", end=end(runtime_ns=60 * SECOND_NS))).to_json())
     threading.Timer(0.3, handle.stop).start()
     outcome = None
     for _ in range(100):
@@ -304,24 +290,13 @@ def test_a_stop_keeps_the_measurements() -> None:
     assert read.workers[0].operations["read"].operations > 0
 
 
-def test_a_missing_directory_is_an_error_before_anything_runs(tmp_path: Path) -> None:
-    with pytest.raises(TargetError, match="no/such"):
-        local.run(plan_of(worker(local_engine("sync"), str(tmp_path / "no/such/file"))))
-
-
-def test_new_never_changes_an_existing_file(tmp_path: Path) -> None:
-    path = tmp_path / "precious"
-    path.write_text("mine")
-    with pytest.raises(TargetError, match="precious"):
-        local.run(plan_of(worker(local_engine("sync"), "", files=(file_plan(path, layout="new"),))))
+@pytest.mark.parametrize(("place", "layout"), [("precious", "new"), ("no/such/file", "fill")])
+def test_a_file_that_cannot_be_made_is_an_error_before_anything_runs(place: str, layout: str, tmp_path: Path) -> None:
+    (path := tmp_path / "precious").write_text("mine")
+    made = file_plan(tmp_path / place, layout=layout)
+    with pytest.raises(TargetError, match=place):
+        local.run(plan_of(worker(local_engine("sync"), "", files=(made,))))
     assert path.read_text() == "mine"
-
-
-def test_existing_files_are_not_removed(tmp_path: Path) -> None:
-    path = tmp_path / "data"
-    path.write_bytes(bytes(MIB))
-    local.run(plan_of(worker(local_engine("sync"), str(path))))
-    assert path.exists()
 
 
 def test_no_worker_starts_if_one_cannot_be_prepared(tmp_path: Path) -> None:
@@ -353,6 +328,5 @@ def test_ctrl_c_after_the_last_operation_still_interrupts() -> None:
             raise KeyboardInterrupt
         return False
 
-    end = plan.End(runtime_ns=None, bytes=None, operations=10)
-    outcome = local.run(plan_of(worker(plan.NullEngine(), "nothing", end=end)), interrupted)
+    outcome = local.run(plan_of(worker(plan.NullEngine(), "nothing", end=end(operations=10))), interrupted)
     assert (outcome.state, outcome.workers[0].state) == ("interrupted", "finished")

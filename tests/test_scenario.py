@@ -1,7 +1,5 @@
 """Scenarios: parsing, their points, and measuring, keeping and resuming them."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import tomllib

@@ -1,7 +1,5 @@
 """Searches, on simulated targets: their measured loads, their findings, and their reasons to stop."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Series over time: every interval of a window has a value, and the values of a series add up to its operations."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The size that a volume must have, its formulas, and the changes for twice the throughput or half the latency."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Stalls of the target, absences of the agent, and runs that are too short for the target."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

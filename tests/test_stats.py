@@ -1,7 +1,5 @@
 """Statistics: intervals of means and percentiles, steady states, and levels that are left."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence

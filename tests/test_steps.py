@@ -1,7 +1,5 @@
 """The steps of command lines: numbers known before anything runs, turns of two commands, programs, what is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

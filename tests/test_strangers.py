@@ -1,7 +1,5 @@
 """The list of other people's jobs, and the page that counts them; ``make compatibility`` writes the counts."""
 
-from __future__ import annotations
-
 import csv
 import os
 import re

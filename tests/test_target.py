@@ -1,7 +1,5 @@
 """Parsing of targets, and removal of everything that was started for a measurement."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Journals of file systems (vdbench's -j and -jr): a later run verifies what a run wrote that may have been killed."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import time

@@ -1,14 +1,11 @@
 """Operations on directory trees: names, links, lists, whole files, copies and mixes, on local files and over NFS."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
-from bench.servers import Server
 from bench.servers import volume as served
 from goldens import matches
 from iocurve.engine import plan
@@ -16,22 +13,17 @@ from iocurve.engine.outcome import Outcome
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
 from iocurve.measure import local
 from iocurve.volume import control
-from plans import file_plan, worker
-from test_metadata import local_engine, nfs_metadata
+from plans import end as until
+from plans import file_plan, in_groups, plan_of, worker
+from test_metadata import local_engine, nfs_metadata, place
+
+__all__ = ["place"]
 
 pytestmark = pytest.mark.slow
 
 FILES = 12
 DIRECTORIES = 3
 KINDS: tuple[plan.OperationKind, ...] = (*plan.METADATA_KINDS, "read", "write")
-
-
-@pytest.fixture(params=["local", "3", "4.1"])
-def place(request: pytest.FixtureRequest, shared_volume: Server, tmp_path: Path) -> tuple[plan.EnginePlan, str]:
-    """An engine, and a root on its file system."""
-    if request.param == "local":
-        return local_engine(keep_open=True), str(tmp_path)
-    return nfs_metadata(shared_volume, request.param, keep_open=True), f"{request.node.name}"
 
 
 def tree(files: int = FILES // DIRECTORIES, size: int = 3000) -> plan.Tree:
@@ -73,15 +65,14 @@ def walk(
         files=(file_plan(root, 1 << 20, layout="nothing", keep=True),),
         operations=operations,
         depth=8,
-        end=end or plan.End(runtime_ns=None, bytes=None, operations=None),
+        end=end or until(),
         tree=of_tree,
     )
 
 
 def run(*workers: plan.Worker) -> Outcome:
     """Runs each worker in a separate group; fails if one failed."""
-    groups = tuple(plan.Group(workers=(one,)) for one in workers)
-    outcome = local.run(plan.Plan(name="test", interval_ns=100 * MILLISECOND_NS, groups=groups))
+    outcome = local.run(in_groups(*((one,) for one in workers)))
     assert [one.error for one in outcome.workers] == [None] * len(workers)
     return outcome
 
@@ -111,8 +102,8 @@ def test_each_operation_is_done_once_for_each_file_and_counted(place: tuple[plan
 def test_intervals_count_the_entries_that_lists_have(place: tuple[plan.EnginePlan, str], singly: int | None) -> None:
     engine, root = place
     kind: Literal["readdirplus"] = "readdirplus"
-    end = plan.End(runtime_ns=350 * MILLISECOND_NS, bytes=None, operations=None)
-    lists = walk(engine, root, kind, shares={kind: 1}, end=end).replace(intervals_singly=singly)
+    lists = walk(engine, root, kind, shares={kind: 1}, end=until(runtime_ns=350 * MILLISECOND_NS))
+    lists = lists.replace(intervals_singly=singly)
     listed = run(walk(engine, root, "make_directories"), walk(engine, root, "write_file"), lists).workers[2]
     intervals = [interval.operations[kind] for interval in listed.intervals if kind in interval.operations]
     assert len(intervals) > 1
@@ -161,11 +152,9 @@ def test_a_mix_has_the_shares_of_the_plan_and_keeps_itself_going(place: tuple[pl
         **{"getattr": 30, "lookup": 20, "read_file": 15, "write_file": 10, "create": 5, "delete": 5},
         **{"link": 2, "symlink": 2, "readlink": 3, "rename": 3, "readdir": 3, "readdirplus": 2},
     }
-    end = plan.End(runtime_ns=30 * SECOND_NS, bytes=None, operations=4000)
-    mixed = walk(engine, root, "mix", shares=shares, end=end)
-    outcome = run(
-        walk(engine, root, "make_directories"), walk(engine, root, "write_file"), mixed, walk(engine, root, "remove")
-    )
+    mixed = walk(engine, root, "mix", shares=shares, end=until(runtime_ns=30 * SECOND_NS, operations=4000))
+    before = (walk(engine, root, task) for task in ("make_directories", "write_file"))
+    outcome = run(*before, mixed, walk(engine, root, "remove"))
     counted = outcome.workers[2].operations
     assert not outcome.workers[2].failures
     # Operations that come first for another kind are extra: more creates, deletes and symlinks than their shares.
@@ -185,8 +174,7 @@ def test_errors_are_counted_by_kind_and_named_by_path_and_the_walk_goes_on(place
     remover = walk(engine, root, "remove")
     tolerates = (plan.Tolerance(kinds=("getattr",)),)
     stat = walk(engine, f"{root}/", "getattr").replace(wait_for=("remove",), tolerates=tolerates)
-    group = plan.Group(workers=(remover, stat))
-    outcome = local.run(plan.Plan(name="test", interval_ns=100 * MILLISECOND_NS, groups=(group,)))
+    outcome = local.run(plan_of(remover, stat))
     assert [one.error for one in outcome.workers] == [None, None]
     failed = outcome.workers[1]
     (row,) = failed.failures
@@ -202,10 +190,8 @@ def test_the_failure_beyond_those_that_are_counted_ends_the_worker(tmp_path: Pat
     (tmp_path / "vdb.1_2.dir").rmdir()
     (tmp_path / "vdb.1_2.dir").write_text("in the way")
     makes = walk(engine, str(tmp_path), "make_directories", "fill").replace(tolerates=(plan.Tolerance(errors_max=3),))
-    ended = local.run(plan.Plan(name="test", interval_ns=SECOND_NS, groups=(plan.Group(workers=(makes,)),))).workers[0]
-    assert ended.error is not None
-    assert ended.error.startswith(f"create {tmp_path}/vdb.1_2.dir/vdb_f000")
-    assert "Not a directory" in ended.error
+    (ended,) = local.run(plan_of(makes)).workers
+    assert re.match(rf"create {tmp_path}/vdb\.1_2\.dir/vdb_f000.*Not a directory", ended.error or "")
     assert [(row.kind, row.count) for row in ended.failures] == [("mkdir", 1), ("create", 2)]
 
 
@@ -215,9 +201,8 @@ def test_a_walk_that_finds_nothing_it_could_use_ends_at_once(
     tmp_path: Path, task: plan.TreeTask, select: plan.TreeSelect
 ) -> None:
     """Neither the files nor the directories that they would be in exist."""
-    end = plan.End(runtime_ns=600 * SECOND_NS, bytes=None, operations=None)
-    shares: dict[plan.OperationKind, int] = {"write": 1}
-    walks = walk(local_engine(keep_open=True), str(tmp_path), task, shares=shares, end=end, select=select)
+    end = until(runtime_ns=600 * SECOND_NS)
+    walks = walk(local_engine(keep_open=True), str(tmp_path), task, shares={"write": 1}, end=end, select=select)
     (ended,) = run(walks.replace(depth=2)).workers
     assert done(run(walks)) == [{}]
     assert ended.window_end_ns < 60 * SECOND_NS
@@ -228,11 +213,9 @@ def test_each_nfs_operation_is_counted_by_name(version: str) -> None:
     with served("--unlimited") as server:
         engine = nfs_metadata(server, version, keep_open=True)
         tasks: tuple[plan.TreeTask, ...] = ("make_directories", "create", "rename", "delete", "rmdir")
-        groups = tuple(plan.Group(workers=(walk(engine, "tree", task),)) for task in tasks)
-        outcome = local.run(plan.Plan(name="test", interval_ns=SECOND_NS, groups=groups))
+        run(*(walk(engine, "tree", task) for task in tasks))
         with control.Client(str(server.port)) as client:
             stats = client.stats()
-    assert [worker.error for worker in outcome.workers] == [None] * 5
     assert not (stats.nfs4_operations if version == "3" else stats.nfs3_procedures)
     done = stats.nfs3_procedures if version == "3" else stats.nfs4_operations
     # The tree has a root and three directories; version 4.1 creates files by OPEN, and removes directories by REMOVE.

@@ -1,8 +1,5 @@
 """Verified trees: contents prove file and write, sizes and names are as operations left them, locally and over NFS."""
 
-from __future__ import annotations
-
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +12,12 @@ from iocurve.engine import plan
 from iocurve.engine.outcome import Outcome
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
 from iocurve.measure import local
-from plans import nfs_engine
+from plans import end, in_groups, nfs_engine, plan_of
 from programs import iocurve
 from test_metadata import local_engine, nfs_metadata
 from test_nfs_restarts import Killer
 from test_tree_operations import FILES, place, walk
+from test_verify_faults import records
 
 __all__ = ["place"]
 
@@ -40,8 +38,7 @@ def verified(worker: plan.Worker, directory: Path) -> plan.Worker:
 
 def run(directory: Path, *workers: plan.Worker) -> Outcome:
     """Runs each worker, verified, in a separate group."""
-    groups = tuple(plan.Group(workers=(verified(one, directory),)) for one in workers)
-    return local.run(plan.Plan(name="test", interval_ns=100 * MILLISECOND_NS, groups=groups))
+    return local.run(in_groups(*((verified(one, directory),) for one in workers)))
 
 
 def found(outcome: Outcome) -> list[tuple[str, str]]:
@@ -62,8 +59,8 @@ MIX: dict[plan.OperationKind, int] = {
 
 
 def mix(engine: plan.EnginePlan, root: str, operations: int = 5000, **work: Any) -> plan.Worker:
-    end = plan.End(runtime_ns=60 * SECOND_NS, bytes=None, operations=operations)
-    return walk(engine, root, "mix", shares=MIX, end=end, **work)
+    until = end(runtime_ns=60 * SECOND_NS, operations=operations)
+    return walk(engine, root, "mix", shares=MIX, end=until, **work)
 
 
 def test_a_mix_finds_no_difference_where_there_is_none(
@@ -105,10 +102,9 @@ def test_files_that_another_program_removed_are_named(tmp_path: Path, tmp_path_f
     makes = verified(walk(engine, str(tmp_path), "make_directories", "fill"), maps)
     # Workers on two spellings of a root do not know of each other.
     removes = walk(engine, f"{tmp_path}/", "remove").replace(wait_for=("fill",))
-    group = plan.Group(workers=(makes, removes))
     # The second worker lists before the first makes anything, so the tree is made once before.
     assert found(run(maps, walk(engine, str(tmp_path), "make_directories", "fill"))) == []
-    outcome = local.run(plan.Plan(name="test", interval_ns=SECOND_NS, groups=(group,)))
+    outcome = local.run(plan_of(makes, removes))
     directories = [("missing", f"{tmp_path.name}/vdb.1_{number}.dir") for number in (1, 2, 3)]
     assert found(outcome) == sorted([*directories, *(("missing", name) for name in names())])
     assert outcome.workers[0].error == (
@@ -116,13 +112,18 @@ def test_files_that_another_program_removed_are_named(tmp_path: Path, tmp_path_f
     )
 
 
-def records(directory: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (directory / "log").read_text().splitlines()]
+THEN: dict[str, tuple[plan.TreeTask, ...]] = {
+    "lost-create": (),
+    "misdirected-rename": ("rename",),
+    "stale-attributes": ("getattr",),
+    "lost-write": ("read_file",),
+}
+"""Faults, and what finds them."""
 
 
 @pytest.mark.parametrize("store", ["memory", "directory"])
 @pytest.mark.parametrize("version", ["3", "4.1"])
-@pytest.mark.parametrize("fault", ["lost-create", "misdirected-rename", "stale-attributes", "lost-write"])
+@pytest.mark.parametrize("fault", THEN)
 def test_every_fault_of_names_attributes_and_contents_is_named(
     fault: str, version: str, store: str, tmp_path: Path
 ) -> None:
@@ -132,12 +133,7 @@ def test_every_fault_of_names_attributes_and_contents_is_named(
     with served("--unlimited", *kept, *faults) as server:
         engine = nfs_metadata(server, version, keep_open=True)
         makes = walk(engine, "tree", "create" if fault == "lost-create" else "write_file")
-        then: dict[str, plan.TreeTask] = {
-            "misdirected-rename": "rename",
-            "stale-attributes": "getattr",
-            "lost-write": "read_file",
-        }
-        more = [walk(engine, "tree", then[fault])] if fault in then else []
+        more = [walk(engine, "tree", task) for task in THEN[fault]]
         outcome = run(tmp_path, walk(engine, "tree", "make_directories"), makes, *more)
     injected = {record["file"].removeprefix("tree/") for record in records(tmp_path)}
     assert len(injected) > 1
@@ -164,8 +160,7 @@ def test_a_verified_mix_over_two_kills_of_the_server_reports_nothing_falsely(ver
         pauses = plan.Think(pause_ns=MILLISECOND_NS)
         load = verified(mix(mount, "tree", 2000).replace(think=pauses), tmp_path)
         killer = Killer(server, times=2)
-        group = plan.Group(workers=(load,))
-        outcome = local.run(plan.Plan(name="test", interval_ns=100 * MILLISECOND_NS, groups=(group,)), killer)
+        outcome = local.run(plan_of(load), killer)
         read = run(tmp_path, walk(mount, "tree", "read_file"))
     assert ([one.error for one in (*outcome.workers, *read.workers)], killer.left) == ([None, None], 0)
     assert (found(outcome), found(read)) == ([], [])

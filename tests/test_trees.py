@@ -1,7 +1,5 @@
 """Loads on trees of files: as scenarios write them, as plans, laid out and removed, and in reports."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

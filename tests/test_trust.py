@@ -1,7 +1,5 @@
 """A report says at a glance: whether it can be trusted, how sure each figure and verdict is, and one answer."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

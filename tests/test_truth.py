@@ -1,7 +1,5 @@
 """The truth bench: its instruments, and iocurve's counts and latencies against their logs."""
 
-from __future__ import annotations
-
 import shutil
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Points that take turns: their order, their merged outcome, their gains, repeats of disturbed runs, resuming."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """File system workloads (FSD, FWD) as they run: exact counts, trees on disk and over NFS, and vdbench's columns."""
 
-from __future__ import annotations
-
 import io
 from collections import Counter
 from collections.abc import Callable
@@ -319,7 +317,7 @@ class Engine:
     def carry_out(self, _step: object, plan: Plan, watch: Callable[[Live], bool]) -> Outcome:
         self.plans.append(plan)
         done = {"write": 4, "create": 2} if plan.name.startswith("format") else {"read": 8, "open": 2}
-        intervals = [interval(number, number * SECOND_NS, (number + 1) * SECOND_NS, done, 4096) for number in range(2)]
+        intervals = synthetic.intervals([done] * 2)
         values = {name: kind({450_000: count * 2}, 4096) for name, count in done.items()}
         live = synthetic.live(elapsed_ns=2 * SECOND_NS, intervals=2, operations=intervals[1].operations)
         self.stopped += [plan.name] if watch(live) else []

@@ -1,7 +1,5 @@
 """File system workloads (FSD, FWD): values, trees, what runs override, errors, and their explanation."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from pathlib import Path
 

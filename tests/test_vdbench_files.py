@@ -1,7 +1,5 @@
 """Vdbench's parameter files: what people write, what it means, and what is said about errors."""
 
-from __future__ import annotations
-
 from itertools import accumulate
 from pathlib import Path
 from typing import Any

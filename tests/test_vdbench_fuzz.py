@@ -1,7 +1,5 @@
 """Whatever is written, the vdbench dialect answers with runs or with its own errors."""
 
-from __future__ import annotations
-
 import contextlib
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Vdbench runs and what they leave behind: lines on stdout, the directory, curves, early ends."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -15,7 +13,7 @@ import pytest
 
 from bench.servers import Server
 from data import synthetic
-from data.synthetic import interval, kind, worker_outcome
+from data.synthetic import kind, worker_outcome
 from fio_machine import HeldMachine
 from goldens import data, matches, present
 from iocurve.dialects.vdbench.command import read_command
@@ -48,9 +46,7 @@ class Engine:
         for number, worker in enumerate(plan.groups[0].workers):
             seconds = (worker.ramp_ns + (worker.end.runtime_ns or 0)) // SECOND_NS
             each = {"read": self.reads, "write": self.writes}
-            intervals = [
-                interval(index, index * SECOND_NS, (index + 1) * SECOND_NS, each, 4096) for index in range(seconds)
-            ]
+            intervals = synthetic.intervals([each] * seconds)
             values = {name: kind({450_000: count * seconds}, 4096) for name, count in each.items()}
             workers.append(worker_outcome(values, number=number, intervals=intervals, state=self.state))
             for index in range(1, seconds + 1) if self.live and number == 0 else ():
@@ -60,6 +56,9 @@ class Engine:
 
 def live_state(intervals: int) -> Live:
     return synthetic.live(elapsed_ns=intervals * SECOND_NS, intervals=intervals)
+
+
+MAX = "rd=rd1,wd=wd1,io=max,el=4,in=1\n"
 
 
 def printed(directory: Path, rd: str, engine: Engine, *arguments: str, text: str = FILE) -> str:
@@ -72,9 +71,10 @@ def printed(directory: Path, rd: str, engine: Engine, *arguments: str, text: str
 
 
 def test_an_interval_is_a_line_in_vdbenchs_columns() -> None:
+    counts: tuple[dict[str, int], ...] = ({"read": 1500, "write": 500}, {"read": 500})
     workers = [
-        worker_outcome({}, intervals=[interval(0, 0, SECOND_NS, {"read": 1500, "write": 500}, 65536)]),
-        worker_outcome({}, intervals=[interval(0, 0, SECOND_NS, {"read": 500}, 65536)], number=1),
+        worker_outcome({}, intervals=synthetic.intervals([each], 65536), number=number)
+        for number, each in enumerate(counts)
     ]
     (only,) = rows(workers, SECOND_NS, TRANSFERS, [Processors(3.9, 3.0, 1.0, 92.1)])
     upper, lower = STORAGE.header(NOON)
@@ -84,11 +84,7 @@ def test_an_interval_is_a_line_in_vdbenchs_columns() -> None:
 
 
 def test_the_average_leaves_the_first_intervals_out() -> None:
-    counts = (9000, 100, 300)
-    intervals = [
-        interval(number, number * SECOND_NS, (number + 1) * SECOND_NS, {"read": count}, 4096)
-        for number, count in enumerate(counts)
-    ]
+    intervals = synthetic.intervals((9000, 100, 300))
     total = present(average(rows([worker_outcome({}, intervals=intervals)], SECOND_NS), 1))
     assert (total.label, total.rate, total.both.operations) == ("avg_2-3", 200, 400)
     assert average(rows([worker_outcome({}, intervals=intervals)], SECOND_NS), 3) is None
@@ -111,8 +107,7 @@ def test_stopcurve_leaves_the_other_points_out(tmp_path: Path) -> None:
 
 def test_all_runs_are_repeated(tmp_path: Path) -> None:
     engine = Engine(reads=1, writes=1)
-    text = f"loop=3\n{FILE}rd=rd1,wd=wd1,io=max,el=4,in=1\n"
-    printed(tmp_path, "", engine, text=text)
+    printed(tmp_path, "", engine, text=f"loop=3\n{FILE}{MAX}")
     assert len(engine.plans) == 3
 
 
@@ -213,7 +208,7 @@ def test_the_status_says_what_is_going_on(tmp_path: Path) -> None:
 
 
 def test_the_status_says_that_a_run_was_cut_short(tmp_path: Path) -> None:
-    printed(tmp_path, "rd=rd1,wd=wd1,io=max,el=4,in=1\n", Engine(reads=3, writes=1, state="interrupted"), "-l")
+    printed(tmp_path, MAX, Engine(reads=3, writes=1, state="interrupted"), "-l")
     matches("vdbench_run/the_status_says_that_a_run_was_cut_short", statuses(tmp_path)[5:])
 
 
@@ -225,16 +220,13 @@ def test_the_flat_file_has_a_column_for_each_name(tmp_path: Path) -> None:
     assert [record["Interval"] for record in records] == ["1", "2", "3", "4", "avg_2-4"]
     wanted = {"Run": "rd1", "reqrate": "800.0000", "rate": "800.0000", "read%": "75.0000", "xfersize": "4096"}
     assert wanted.items() <= records[-1].items()
-    assert {"read_max": "2.8000", "write_max": "2.8000", "compratio": "n/a", "dedupratio": "n/a"}.items() <= records[
-        0
-    ].items()
-    assert {"threads": "8.0000", "rdpct": "75.0000", "seekpct": "100.0000", "lunsize": "2.0000"}.items() <= records[
-        0
-    ].items()
+    first = {"read_max": "2.8000", "write_max": "2.8000", "compratio": "n/a", "dedupratio": "n/a"}
+    first |= {"threads": "8.0000", "rdpct": "75.0000", "seekpct": "100.0000", "lunsize": "2.0000"}
+    assert first.items() <= records[0].items()
 
 
 def test_the_histogram_counts_every_operation(tmp_path: Path) -> None:
-    printed(tmp_path, "rd=rd1,wd=wd1,io=max,el=4,in=1\n", Engine(reads=300, writes=100))
+    printed(tmp_path, MAX, Engine(reads=300, writes=100))
     lines = (tmp_path / "output" / "histogram.html").read_text().splitlines()
     assert "    0.400 <       0.600        3,200 100.0000 100.0000  " + "+" * 50 in lines
 
@@ -250,14 +242,14 @@ def test_a_run_that_is_cut_short_keeps_its_intervals_and_ends_the_others(tmp_pat
 def test_a_directory_of_another_program_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "output").mkdir()
     (tmp_path / "output" / "summary.html").write_text("theirs")
-    printed(tmp_path, "rd=rd1,wd=wd1,io=max,el=4,in=1\n", Engine(reads=1, writes=1))
+    printed(tmp_path, MAX, Engine(reads=1, writes=1))
     assert (tmp_path / "output" / "summary.html").read_text() == "theirs"
     assert (tmp_path / "output001" / "summary.html").is_file()
 
 
 def test_our_own_directory_is_used_again_and_what_is_not_ours_in_it_stays(tmp_path: Path) -> None:
     for _ in range(2):
-        printed(tmp_path, "rd=rd1,wd=wd1,io=max,el=4,in=1\n", Engine(reads=1, writes=1))
+        printed(tmp_path, MAX, Engine(reads=1, writes=1))
         (tmp_path / "output" / "mine.html").write_text("mine")
     assert not (tmp_path / "output001").exists()
     assert (tmp_path / "output" / "mine.html").read_text() == "mine"

@@ -1,7 +1,5 @@
 """Data validation and journals of vdbench: options, and faults found on real files."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 from pathlib import Path

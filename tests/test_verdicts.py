@@ -1,7 +1,5 @@
 """The verdict on a point whose target, load or machine says what limits it, with confidence and evidence."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import pytest

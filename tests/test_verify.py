@@ -1,7 +1,5 @@
 """Written data are read back and compared, on real files and over NFS."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """Every fault that a volume injects is found by verification, and named by file, offset and number of the write."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Configuration, limits and counters of a volume are one contract in two languages."""
 
-from __future__ import annotations
-
 import json
 import re
 import socket

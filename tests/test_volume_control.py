@@ -1,7 +1,5 @@
 """Volumes that are changed and observed while they serve, and volumes with several exports."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -24,7 +22,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from rich.console import Console
 
-from bench.servers import IOCURVE, Server
+from bench.servers import IOCURVE, Server, free_ports
 from bench.servers import volume as serve
 from goldens import Golden, cases, data, has, matches, present, rows
 from iocurve.cli.commands import run
@@ -58,6 +56,22 @@ def load(server: Server, *options: str, name: str = "t") -> list[str]:
     ]
 
 
+def loaded(server: Server, *options: str, name: str = "t") -> None:
+    """A load that runs to its end without an error."""
+    done = completed(load(server, *options, name=name))
+    assert done.returncode == 0, done.stderr
+
+
+def volume(command: str, server: Server, *options: str) -> str:
+    """What a command for a running volume prints."""
+    done = iocurve("volume", command, str(server.port), *options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+SOON = ("--interval", "10ms")
+
+
 def stats(server: Server) -> dict[str, Any]:
     with control.Client(str(server.port)) as client:
         found: dict[str, Any] = json.loads(json.dumps(client.stats().to_builtins()))
@@ -69,8 +83,8 @@ def test_limits_change_while_a_load_runs_without_errors(served: Server) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         wait_for_reads(served)
         fast = rate_over(served, 0.3)
-        done = iocurve("volume", "set", str(served.port), "--profile", "unlimited", "--throughput", "1MiB")
-        assert (done.returncode, done.stdout) == (0, "/vol: unlimited, 1 TiB, 1 MiB/s\n"), done.stderr
+        limited = volume("set", served, "--profile", "unlimited", "--throughput", "1MiB")
+        assert limited == "/vol: unlimited, 1 TiB, 1 MiB/s\n"
         connected = stats(served)["connections_accepted"]
         rate_over(served, 0.5)
         slow = rate_over(served, 1)
@@ -89,25 +103,21 @@ def test_limits_change_while_a_load_runs_without_errors(served: Server) -> None:
 def test_a_smaller_quota_keeps_existing_data_and_blocks_writes() -> None:
     with serve("--unlimited", "--quota", "64MiB") as server:
         write = ("--rw=write", "--size=8m")
-        assert subprocess.run(load(server, *write), capture_output=True, check=False).returncode == 0
+        loaded(server, *write)
         assert iocurve("volume", "set", server.url, "--quota", "4MiB").returncode == 0
         export = stats(server)["exports"][0]
         assert (export["quota_bytes"], export["used_bytes"] > 4 * MIB) == (4 * MIB, True)
-        read = subprocess.run(load(server, "--size=8m"), capture_output=True, check=False)
-        assert read.returncode == 0, "what is there is served"
+        loaded(server, "--size=8m")
         more = completed(load(server, *write, name="more"))
         assert more.returncode == 1
         assert "use a smaller size" in more.stderr
         assert iocurve("volume", "set", server.url, "--quota", "64MiB").returncode == 0
-        again = subprocess.run(load(server, *write, name="more"), capture_output=True, check=False)
-        assert again.returncode == 0
+        loaded(server, *write, name="more")
 
 
 def test_stats_are_shown_by_export_client_and_connection(served: Server) -> None:
-    ran = subprocess.run(load(served), capture_output=True, check=False)
-    assert ran.returncode == 0
-    shown = iocurve("volume", "stats", str(served.port), "--interval", "10ms", "--json")
-    found = json.loads(shown.stdout)
+    loaded(served)
+    found = json.loads(volume("stats", served, *SOON, "--json"))
     [export] = found["exports"]
     assert (export["path"], export["profile"], export["quota_bytes"]) == ("/vol", "anf-ultra", TIB)
     assert export["limits"]["throughput_bytes_per_s"] == 128 * MIB
@@ -119,9 +129,7 @@ def test_stats_are_shown_by_export_client_and_connection(served: Server) -> None
         connections = wait_for_connection(served)
         host, port = connection.getsockname()
         assert [(one["peer"], one["in_flight"], one["reads"]) for one in connections] == [(f"{host}:{port}", 0, 0)]
-    table = iocurve("volume", "stats", str(served.port), "--interval", "10ms")
-    assert table.returncode == 0
-    assert "128 MiB/s" in table.stdout
+    assert "128 MiB/s" in volume("stats", served, *SOON)
 
 
 def test_stats_show_the_burst_bucket() -> None:
@@ -129,8 +137,7 @@ def test_stats_show_the_burst_bucket() -> None:
         [export] = stats(server)["exports"]
         assert export["limits"]["burst"] == {"iops": 10_000, "credits": 21_513_600}
         assert export["burst_credits"] == 21_513_600
-        shown = iocurve("volume", "stats", str(server.port), "--interval", "10ms")
-    assert "21,513,600" in shown.stdout
+        assert "21,513,600" in volume("stats", server, *SOON)
 
 
 def test_stats_show_bucket_levels(tmp_path: Path) -> None:
@@ -147,11 +154,9 @@ def test_stats_show_bucket_levels(tmp_path: Path) -> None:
         assert stats(server)["exports"][0]["buckets"] == [
             bucket | {"client": None, "connection": None} for bucket in rested
         ]
-        shown = iocurve("volume", "stats", str(server.port), "--interval", "10ms").stdout
-        rows = [line.split() for line in shown.splitlines()]
-        assert ["/vol", "iops_read", "100", "100", "6,400"] in rows
-        with urllib.request.urlopen(url, timeout=10) as answer:
-            written = answer.read().decode()
+        shown = [line.split() for line in volume("stats", server, *SOON).splitlines()]
+        assert ["/vol", "iops_read", "100", "100", "6,400"] in shown
+        written = scraped(url)
     assert 'iocurve_volume_bucket_level{export="/vol",limit="iops_read"} 100' in written
     assert 'iocurve_volume_bucket_capacity{export="/vol",limit="throughput_bytes_per_s"} 1.048576e+06' in written
 
@@ -164,14 +169,12 @@ def test_a_user_s_profile_is_set_while_the_volume_serves(
         '[latency_us.distribution]\nkind = "exponential"\nmean_us = 5\n[parallelism]\nservers = 3\nservice_us = 2\n'
     )
     monkeypatch.chdir(tmp_path)
-    done = iocurve("volume", "set", str(served.port), "--profile", "own.toml")
-    assert (done.returncode, done.stdout) == (0, f"/vol: {tmp_path}/own.toml, 1 TiB, reads 70 MiB/s\n"), done.stderr
+    assert volume("set", served, "--profile", "own.toml") == f"/vol: {tmp_path}/own.toml, 1 TiB, reads 70 MiB/s\n"
     limits = stats(served)["exports"][0]["limits"]
     assert (limits["throughput_bytes_per_s"], limits["throughput_read_bytes_per_s"]) == (None, 70 * MIB)
     assert limits["latency"] == {"base_ns": 10_000, "distribution": {"kind": "exponential", "mean_ns": 5000}, "seed": 0}
     assert limits["parallelism"] == {"servers": 3, "service_ns": 2000}
-    shown = iocurve("profile", "show", "own.toml")
-    assert "an exponential tail" in shown.stdout
+    assert "an exponential tail" in iocurve("profile", "show", "own.toml").stdout
 
 
 def wait_for_connection(server: Server) -> list[dict[str, Any]]:
@@ -265,11 +268,8 @@ def test_a_run_on_another_server_asks_no_volume(tmp_path: Path) -> None:
 
 def test_openmetrics_can_be_parsed() -> None:
     with metrics_of("--level", "premium", "--quota", "1TiB") as (server, url):
-        assert subprocess.run(load(server), capture_output=True, check=False).returncode == 0
-        with urllib.request.urlopen(url, timeout=10) as answer:
-            assert answer.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
-            written = answer.read().decode()
-    assert written.endswith("# EOF\n")
+        loaded(server)
+        written = scraped(url)
     families = {family.name: family for family in text_string_to_metric_families(written)}  # type: ignore[no-untyped-call]
     operations = {
         (sample.name, sample.labels["export"], sample.labels["operation"]): sample.value
@@ -286,12 +286,19 @@ def test_openmetrics_can_be_parsed() -> None:
 
 @contextmanager
 def metrics_of(*options: str) -> Iterator[tuple[Server, str]]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_ports()
     with serve(*options, "--metrics", str(port)) as server:
         # The control socket exists before the metrics server starts; the test waits for the last one.
         awaited(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0, "no metrics")
         yield server, f"http://127.0.0.1:{port}/metrics"
+
+
+def scraped(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        assert answer.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
+        written: str = answer.read().decode()
+    assert written.endswith("# EOF\n")
+    return written
 
 
 def test_exports_have_separate_files_and_limits(tmp_path: Path) -> None:
@@ -299,8 +306,7 @@ def test_exports_have_separate_files_and_limits(tmp_path: Path) -> None:
     with serve("--export", "/a:profile=anf-premium,quota=2TiB", "--export", second) as server:
         a, b = (Server(server.pid, server.port, server.port, path) for path in ("/a", "/a/b"))
         for export in (a, b):
-            wrote = completed(load(export, "--rw=write", "--size=1m"))
-            assert wrote.returncode == 0, wrote.stderr
+            loaded(export, "--rw=write", "--size=1m")
         assert [(path.name, path.stat().st_size) for path in tmp_path.iterdir()] == [("t.0.0", MIB)]
         found = {export["path"]: export for export in stats(server)["exports"]}
         assert [found[path]["writes"] for path in ("/a", "/a/b")] == [16, 16]
@@ -316,12 +322,8 @@ def test_exports_have_separate_files_and_limits(tmp_path: Path) -> None:
 def test_libnfs_sees_each_export_with_its_own_files() -> None:
     with serve("--export", "/a:profile=unlimited", "--export", "/b:profile=unlimited") as server:
         a, b = (Server(server.pid, server.port, server.port, path) for path in ("/a", "/b"))
-        assert subprocess.run(load(a, "--rw=write", "--size=1m"), capture_output=True, check=False).returncode == 0
-        listed = [
-            subprocess.run(["nfs-ls", one.libnfs_url], capture_output=True, text=True, timeout=30, check=True).stdout
-            for one in (a, b)
-        ]
-        assert ["t.0.0" in text for text in listed] == [True, False]
+        loaded(a, "--rw=write", "--size=1m")
+        assert ["t.0.0" in completed(["nfs-ls", one.libnfs_url]).stdout for one in (a, b)] == [True, False]
 
 
 HOSTILE = [text.encode("latin-1") for (text,) in rows("volume/hostile")]
@@ -383,6 +385,9 @@ def socket_of(runtime: Path, server: Server) -> Path:
     return path
 
 
+NO_VOLUME = "^no volume is running on this machine; start one with 'iocurve volume serve'$"
+
+
 def test_the_control_socket_is_private_and_removed_with_the_volume(runtime: Path) -> None:
     with serve("--unlimited") as server:
         path = socket_of(runtime, server)
@@ -390,9 +395,7 @@ def test_the_control_socket_is_private_and_removed_with_the_volume(runtime: Path
         assert control.find(None) == (path, None)
         assert control.find(f"nfs://127.0.0.1:{server.port}/vol/") == (path, "/vol")
     assert not path.exists()
-    with pytest.raises(
-        TargetError, match=r"^no volume is running on this machine; start one with 'iocurve volume serve'$"
-    ):
+    with pytest.raises(TargetError, match=NO_VOLUME):
         control.find(None)
 
 
@@ -412,7 +415,7 @@ def test_volumes_that_others_could_have_made_are_not_found(runtime: Path) -> Non
     with serve("--unlimited") as server:
         path = socket_of(runtime, server)
         path.parent.chmod(0o777)
-        with pytest.raises(TargetError, match=r"^no volume is running on this machine; start one"):
+        with pytest.raises(TargetError, match=NO_VOLUME):
             control.find(None)
         path.parent.chmod(0o700)
         assert control.find(None) == (path, None)
@@ -420,8 +423,7 @@ def test_volumes_that_others_could_have_made_are_not_found(runtime: Path) -> Non
 
 def test_a_stale_socket_is_replaced(runtime: Path, tmp_path: Path) -> None:
     (runtime / "iocurve").mkdir(mode=0o700)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_ports()
     stale = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     stale.bind(str(runtime / "iocurve" / f"{port}.sock"))
     stale.close()

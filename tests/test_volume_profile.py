@@ -1,7 +1,5 @@
 """Service levels: results of the published formulas, and refusals beyond their bounds."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from pathlib import Path
 

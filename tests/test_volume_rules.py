@@ -1,7 +1,5 @@
 """Rules of an export: which clients may use it, and as whom."""
 
-from __future__ import annotations
-
 import os
 import socket
 import stat

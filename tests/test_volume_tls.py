@@ -1,7 +1,5 @@
 """TLS of a volume and of the NFS client (RFC 9289), with Python's ``ssl`` and ``openssl s_client`` as peers."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """The words of comments, messages and documentation: those that CONTRIBUTING.md replaces do not come back."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

@@ -206,11 +206,21 @@ def interval(
 
 
 def intervals(
-    counts: Sequence[int], block_bytes: int = 4 * KIB, *, name: str = "read", length_ns: int = SECOND_NS
+    counts: Sequence[int | Mapping[str, int]],
+    block_bytes: int = 4 * KIB,
+    *,
+    name: str = "read",
+    length_ns: int = SECOND_NS,
 ) -> list[IntervalOutcome]:
-    """Intervals one after another, with these numbers of operations of one kind."""
+    """Intervals one after another, with these numbers of operations of one kind, or of each."""
     return [
-        interval(index, index * length_ns, (index + 1) * length_ns, {name: count}, block_bytes)
+        interval(
+            index,
+            index * length_ns,
+            (index + 1) * length_ns,
+            {name: count} if isinstance(count, int) else count,
+            block_bytes,
+        )
         for index, count in enumerate(counts)
     ]
 
@@ -494,12 +504,7 @@ def nfs_point(name: str, family: str, axes: dict[str, int | float | str], iops: 
     outcomes = worker_outcome(
         operations,
         window_ns=(0, 2 * SECOND_NS),
-        intervals=[
-            interval(
-                index, index * SECOND_NS, (index + 1) * SECOND_NS, {k: v // 2 for k, v in counts.items()}, block_bytes
-            )
-            for index in range(2)
-        ],
+        intervals=intervals([{name: count // 2 for name, count in counts.items()}] * 2, block_bytes),
         cpu=CpuTime(user_ns=cpu_ns // 3, system_ns=cpu_ns * 2 // 3, context_switches=1000),
         labels=("payload_discarded",) if block_bytes >= 32 * KIB else (),
     )

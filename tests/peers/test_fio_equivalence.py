@@ -3,8 +3,6 @@
 ``docs/evidence/equivalence.md`` is the table of the comparisons; ``make compatibility`` rewrites it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """fio's engines that create, look at and delete files: both tools count the same and leave the same files."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """fio-plot (PyPI) draws charts from our JSON and logs as it does from fio's."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

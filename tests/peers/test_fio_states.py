@@ -1,7 +1,5 @@
 """Verify states: fio stops at a state that iocurve wrote, and iocurve at one that fio wrote."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

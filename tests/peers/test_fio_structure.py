@@ -1,7 +1,5 @@
 """The fields of fio's JSON, json+ and terse output are those of fio 3.33, for jobs that show each of them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

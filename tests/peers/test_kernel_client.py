@@ -3,8 +3,6 @@
 A kernel takes seconds to boot, so one for each version of NFS runs all scripts that share a server.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

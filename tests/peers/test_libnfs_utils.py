@@ -1,7 +1,5 @@
 """libnfs's tools against the embedded volume."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import subprocess

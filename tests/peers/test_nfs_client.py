@@ -1,7 +1,5 @@
 """Our NFS client against nfs-ganesha and the Linux kernel's server, driven by fio's options."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

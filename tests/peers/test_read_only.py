@@ -1,7 +1,5 @@
 """``--readonly``: no job of the corpora writes to a file, whatever it asks for."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

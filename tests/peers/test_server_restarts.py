@@ -1,7 +1,5 @@
 """Servers that others wrote restart in mid-load: a verified run of our client goes on, and loses nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

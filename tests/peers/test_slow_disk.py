@@ -1,7 +1,5 @@
 """A directory store whose disk is slow, or whose server is out of descriptors: what other clients see of it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
