@@ -10,14 +10,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-import composed_hosts as composed
 from bench.servers import Server
 from data import synthetic
 from goldens import Golden, cases, data, matches, present, rows
@@ -67,23 +65,21 @@ def tree(source: Bundle, root: Path) -> Path:
     return root
 
 
-def captured(name: str) -> Bundle:
+def host_of(name: str) -> Bundle:
+    """A captured host, or one composed from the documented formats of /proc and /sys."""
     return Bundle.load(HOSTS / f"{name}.json")
 
 
-def host_of(name: str) -> Bundle:
-    """A composed host, or a captured one."""
-    composer: Callable[[], Bundle] | None = getattr(composed, name, None)
-    return composer() if composer else captured(name)
+HOST_NAMES = [name for table in ("captured", "composed") for name, _ in rows(f"doctor/{table}")]
 
 
-def test_every_captured_host_has_expected_rows() -> None:
-    assert {path.stem for path in HOSTS.glob("*.json")} == {name for name, _ in rows("doctor/captured")}
+def test_every_host_has_expected_rows() -> None:
+    assert {path.stem for path in HOSTS.glob("*.json")} == set(HOST_NAMES)
 
 
 @cases("doctor/captured")
 def test_rows_of_a_captured_host(name: str, golden: Golden) -> None:
-    found = examined(captured(name))
+    found = examined(host_of(name))
     golden.check(ailing(found))
     assert all(row.fix and row.undo for row in found.rows if row.state != "green")
     assert not any(row.fix or row.undo for row in found.rows if row.state == "green")
@@ -97,7 +93,7 @@ def test_rows_of_a_composed_host(name: str, golden: Golden) -> None:
 
 
 def test_a_tunnel_and_the_kernels_encryption_are_named_and_no_other_process() -> None:
-    host = HostFiles.of_bundle(composed.tunnelled())
+    host = HostFiles.of_bundle(host_of("composed-tunnelled"))
     found = diagnose(host, None, NOTHING)
     assert row_of(found, "nfs.encryption", "/mnt/a").found == "127.0.0.1:2049 is a tunnel: stunnel4"
     assert row_of(found, "nfs.encryption", "/mnt/b").found.startswith("xprtsec=tls")
@@ -109,8 +105,9 @@ def test_a_tunnel_and_the_kernels_encryption_are_named_and_no_other_process() ->
 
 def test_the_scenarios_of_shared_connections_are_told_apart() -> None:
     told = {
-        make.__name__: row_of(examined(make()), "nfs.nconnect_shared", "/mnt/b").found
-        for make in (composed.scenario_1, composed.scenario_2, composed.scenario_3)
+        f"scenario_{number}": row_of(examined(host), "nfs.nconnect_shared", "/mnt/b").found
+        for number in (1, 2, 3)
+        for host in [host_of(f"composed-scenario-{number}")]
     }
     matches("doctor/the_scenarios_of_shared_connections_are_told", told)
 
@@ -127,7 +124,7 @@ def fixed(found: Diagnosis) -> list[str]:
     return [part for row in found.rows if row.fix for part in row.fix.split("; ")]
 
 
-@pytest.mark.parametrize("name", [name for table in ("captured", "composed") for name, _ in rows(f"doctor/{table}")])
+@pytest.mark.parametrize("name", HOST_NAMES)
 def test_no_fix_undoes_another(name: str) -> None:
     """Each mount has one line, whichever row prints it; the file of module options has one content, that of --fix."""
     found = examined(host_of(name))
@@ -142,7 +139,7 @@ def test_no_fix_undoes_another(name: str) -> None:
 
 
 def test_a_mount_line_has_the_options_of_all_rows() -> None:
-    found = mounts(HostFiles.of_bundle(captured("captured-nfs3-soft")))
+    found = mounts(HostFiles.of_bundle(host_of("captured-nfs3-soft")))
     mount = next(one for one in found if isinstance(one, ClientMount))
     small = replace(mount, options={**mount.options, "rsize": "65536", "wsize": "65536"})
     judged = [one for _, _, one in nfs.joined([("s", "/m", nfs._transfer_size(small)), ("h", "/m", nfs._hard(small))])]
@@ -156,7 +153,7 @@ def test_a_mount_line_has_the_options_of_all_rows() -> None:
 
 def test_a_volume_that_carries_more_than_the_machine_sends_needs_several_clients() -> None:
     known = Known("anf-premium", 8, resolve("anf-premium", 40 * TIB).caps, "D32s_v5")
-    row = row_of(examined(captured("captured-nfs3-one"), "/mnt", known), "machine.vm_size")
+    row = row_of(examined(host_of("captured-nfs3-one"), "/mnt", known), "machine.vm_size")
     assert row.state == "yellow"
     assert row.found.endswith("the volume carries 2,560 MiB/s, this machine sends 1,907")
     assert row.fix == "2 clients of this size, or a size with more network bandwidth"
@@ -164,24 +161,24 @@ def test_a_volume_that_carries_more_than_the_machine_sends_needs_several_clients
 
 @pytest.mark.parametrize("subject", ["/dev/sdc1", "sdc", "/data", "/data/file"])
 def test_subjects_on_a_captured_host(subject: str) -> None:
-    found = examined(composed.bad_stripe(), subject)
+    found = examined(host_of("composed-bad-stripe"), subject)
     assert {row.subject for row in found.rows if row.check == "disk.scheduler"} >= {"sdc"}
 
 
 @pytest.mark.parametrize("subject", ["/dev/sdz", "/nowhere"])
 def test_a_subject_that_is_not_on_the_host_is_an_error(subject: str) -> None:
     with pytest.raises(TargetError, match=subject):
-        examined(composed.bad_stripe(), subject)
+        examined(host_of("composed-bad-stripe"), subject)
 
 
 @pytest.mark.parametrize("name", ["captured-nfs3-lost", "captured-virtio"])
 def test_a_directory_with_the_files_gives_the_same_rows_as_the_bundle(name: str, tmp_path: Path) -> None:
-    source = captured(name)
+    source = host_of(name)
     assert diagnose(HostFiles(tree(source, tmp_path)), None, Known()) == examined(source)
 
 
 def test_a_bundle_keeps_the_rows_and_no_name_or_address(tmp_path: Path) -> None:
-    host = HostFiles(tree(composed.scenario_2(), tmp_path))
+    host = HostFiles(tree(host_of("composed-scenario-2"), tmp_path))
     before = diagnose(host, None, Known())
     made = bundle(host, None)
     after = examined(Bundle.from_json(made.pretty()))
@@ -196,7 +193,7 @@ def test_a_bundle_keeps_the_rows_and_no_name_or_address(tmp_path: Path) -> None:
 
 def test_the_counters_of_a_mount_are_read_whole() -> None:
     (mount,) = (
-        one for one in mounts(HostFiles.of_bundle(captured("captured-nfs3-four"))) if isinstance(one, ClientMount)
+        one for one in mounts(HostFiles.of_bundle(host_of("captured-nfs3-four"))) if isinstance(one, ClientMount)
     )
     assert [one.slots_max for one in mount.transports] == [8, 8, 8, 8]
     read = mount.operations["READ"]
@@ -206,7 +203,7 @@ def test_the_counters_of_a_mount_are_read_whole() -> None:
 
 
 def test_the_fixes_are_shown_as_a_diff_and_undone_by_the_kept_files(tmp_path: Path) -> None:
-    root = tree(captured("captured-nfs3-lost"), tmp_path)
+    root = tree(host_of("captured-nfs3-lost"), tmp_path)
     (root / fixes.SYSCTL).parent.mkdir(parents=True)
     (root / fixes.SYSCTL).write_text("vm.swappiness = 1\n")
     host = HostFiles(root)
@@ -234,7 +231,7 @@ def test_exit_status_output_and_files(tmp_path: Path, capsys: pytest.CaptureFixt
 
 @pytest.mark.slow
 def test_a_root_writes_a_bundle_and_shows_the_fix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    root = tree(captured("captured-nfs3-one"), tmp_path / "host")
+    root = tree(host_of("captured-nfs3-one"), tmp_path / "host")
     anf = ["--profile", "anf-premium"]
     assert run(["doctor", "/mnt", "--root", str(root), "--fix", "--bundle", str(tmp_path / "b.json"), *anf]) == 4
     assert "+options sunrpc tcp_max_slot_table_entries=128" in capsys.readouterr().out
@@ -335,17 +332,17 @@ def test_the_smallest_of_values_that_are_as_good_is_the_best() -> None:
 
 
 def test_other_load_does_not_decide_the_exit_status() -> None:
-    busy = examined(composed.bad_stripe())
+    busy = examined(host_of("composed-bad-stripe"))
     assert row_of(busy, "machine.load").state == "red"
     only = busy.replace(rows=tuple(row for row in busy.rows if row.check == "machine.load" or row.state == "green"))
     assert (only.state, fixes.status(only)) == ("red", 0)
 
 
 def test_a_server_whose_slots_and_read_ahead_no_source_states_gets_no_figure_of_another() -> None:
-    found = examined(composed.lossy())
+    found = examined(host_of("composed-lossy"))
     assert row_of(found, "nfs.slots").state == "green"
     assert "no source states the best for this server" in row_of(found, "nfs.read_ahead").found
-    known = examined(composed.lossy(), None, Known("anf-premium"))
+    known = examined(host_of("composed-lossy"), None, Known("anf-premium"))
     assert row_of(known, "nfs.slots").state == "red"
     assert "no source" not in row_of(known, "nfs.read_ahead").found
 
@@ -376,7 +373,7 @@ with gain.put_back_at_end([(file, "128")]):
 
 
 def test_a_mount_is_measured_by_its_url_below_the_directory() -> None:
-    rows = {row.check: row for row in examined(captured("captured-nfs3-soft"), "/mnt").rows}
+    rows = {row.check: row for row in examined(host_of("captured-nfs3-soft"), "/mnt").rows}
     load = gain.DoctorLoad(Path("/mnt/data 1"), MIB, 20_000_000, 3)
     url, size = "nfs://10.0.0.1:14049/export1/data%201", "--size=1048576 --runtime=0.02 --unlink=1 --time_based"
     assert load.commands(rows["nfs.nconnect"]) == tuple(
@@ -391,7 +388,7 @@ def test_a_mount_is_measured_by_its_url_below_the_directory() -> None:
     )
     matches("doctor#mount measured", gain.gain_of(rows["nfs.nconnect"]))
     session = present(
-        row_of(examined(captured("captured-nfs41-four"), "/mnt", Known("anf-ultra")), "nfs.session_slots").setting
+        row_of(examined(host_of("captured-nfs41-four"), "/mnt", Known("anf-ultra")), "nfs.session_slots").setting
     )
     assert session.urls == tuple(
         f"nfs://10.0.0.1:14049/export1?vers=4.1&nconnect=4&slots={slots}" for slots in (64, 180)
@@ -401,9 +398,9 @@ def test_a_mount_is_measured_by_its_url_below_the_directory() -> None:
 @pytest.mark.slow
 def test_settings_that_need_another_mount_are_measured_by_the_own_client(volume: Server, tmp_path: Path) -> None:
     source = f"nfs://127.0.0.1:{volume.port}{volume.export}"
-    row = row_of(examined(composed.nvme(), f"{source}?nconnect=2"), "nfs.nconnect")
+    row = row_of(examined(host_of("composed-nvme"), f"{source}?nconnect=2"), "nfs.nconnect")
     assert row.state == "green"
-    few = row_of(examined(composed.nvme(), f"{source}?nconnect=1&vers=4.1"), "nfs.nconnect")
+    few = row_of(examined(host_of("composed-nvme"), f"{source}?nconnect=1&vers=4.1"), "nfs.nconnect")
     found = gain.measure(few, gain.DoctorLoad(None, MIB, 20_000_000, 3), tmp_path / "out", quiet=True)
     engines = [point.plan.groups[0].workers[0].engine for point in found.result.points]
     assert [engine.mount.nconnect for engine in engines if isinstance(engine, NfsEngine)] == [1, 8]
@@ -465,7 +462,6 @@ def test_the_page_has_the_table_of_all_checks() -> None:
 
 
 def test_every_check_has_a_row_on_some_host() -> None:
-    bundles = [captured(name) for name, _ in rows("doctor/captured")]
-    bundles += [getattr(composed, name)() for name, _ in rows("doctor/composed")]
-    seen = {row.check for one in bundles for row in examined(one, None, Known(vm="D8s_v5")).rows}
+    found = [examined(host_of(name), None, Known(vm="D8s_v5")) for name in HOST_NAMES]
+    seen = {row.check for one in found for row in one.rows}
     assert seen == set(CHECKS)

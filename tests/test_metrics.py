@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 from data import synthetic
 from goldens import Golden, cases, present
 from iocurve.cli.common import parse_metrics_address
-from iocurve.engine.outcome import IntervalKind, Live, LiveTotals
+from iocurve.engine.outcome import Live, LiveTotals
 from iocurve.foundation.errors import TargetError
 from iocurve.foundation.units import SECOND_NS
 from iocurve.report.metrics import ResultMetrics, RunMetrics
@@ -84,30 +84,16 @@ def test_a_histogram_has_all_operations(searched: Result) -> None:
 
 def test_points_of_the_same_name_are_numbered(searched: Result) -> None:
     found = families(ResultMetrics(searched.replace(points=searched.points * 2)))
-    name = searched.points[0].name
     points = [one.labels["point"] for one in found["iocurve_point_window_seconds"].samples]
-    assert points == [name, f"{name} (2)"]
+    assert points == [name := searched.points[0].name, f"{name} (2)"]
 
 
 def live() -> Live:
     """The second interval of a run: 100 reads, 150 with the first."""
-    part = IntervalKind(
-        operations=100,
-        bytes=409_600,
-        errors=1,
-        mean_ns=2e6,
-        stddev_ns=0.0,
-        p50_ns=2_000_000,
-        p99_ns=5_000_000,
-        min_ns=1,
-        max_ns=9_000_000,
-    )
-    return synthetic.live(
-        elapsed_ns=SECOND_NS,
-        intervals=2,
-        operations={"read": part},
-        totals={"read": LiveTotals(operations=150, bytes=614_400, errors=1)},
-    )
+    (part,) = synthetic.intervals([{"read": 100}])
+    read = part.operations["read"].replace(errors=1, mean_ns=2e6, p50_ns=2_000_000, p99_ns=5_000_000)
+    totals = {"read": LiveTotals(operations=150, bytes=614_400, errors=1)}
+    return synthetic.live(elapsed_ns=SECOND_NS, intervals=2, operations={"read": read}, totals=totals)
 
 
 def running() -> RunMetrics:
@@ -182,10 +168,8 @@ def test_metrics_are_served_over_http(searched: Result) -> None:
 
 
 def test_a_port_that_is_taken_is_an_error() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(TargetError, match="cannot listen"), metrics_server(RunMetrics(), "127.0.0.1", port):
-            pass
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(TargetError, match="cannot listen"):
+        metrics_server(RunMetrics(), "127.0.0.1", taken.getsockname()[1]).__enter__()
 
 
 @pytest.mark.parametrize(

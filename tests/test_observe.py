@@ -52,6 +52,12 @@ def observed(root: Path, after: dict[str, int], seconds: float = 10.0) -> tuple[
     return observation(subject, [first, subject.sample(root, lambda: 5.0 + seconds)]), subject
 
 
+def saved(root: Path, after: dict[str, int]) -> Path:
+    """A file with such an observation."""
+    (path := root / "o.json").write_text(observed(root, after)[0].to_json())
+    return path
+
+
 @cases("advice/observed")
 def test_a_mount_is_observed_and_what_limits_it_is_named(
     after: dict[str, int], profile: str, vm: str | None, fields: dict[str, Any], golden: Golden, tmp_path: Path
@@ -66,29 +72,26 @@ def test_a_mount_is_observed_and_what_limits_it_is_named(
 
 
 def test_an_observation_is_saved_and_read(tmp_path: Path) -> None:
-    found, _ = observed(tmp_path, {"reads": 8_000, "writes": 4_000})
-    (tmp_path / "o.json").write_text(found.to_json())
-    assert Observation.load(tmp_path / "o.json") == found
-    (tmp_path / "o.json").write_text("{}")
+    after = {"reads": 8_000, "writes": 4_000}
+    path = saved(tmp_path, after)
+    assert Observation.load(path).replace(began="") == observed(tmp_path, after)[0].replace(began="")
+    path.write_text("{}")
     with pytest.raises(ResultError, match="is not an observation"):
-        Observation.load(tmp_path / "o.json")
+        Observation.load(path)
 
 
 def test_an_observation_is_the_start_of_a_sizing(tmp_path: Path) -> None:
-    found, _ = observed(tmp_path, {"reads": 8_000, "writes": 4_000, "queue_ms": 3_500})
-    (tmp_path / "o.json").write_text(found.to_json())
-    start = measured_demand(tmp_path / "o.json", iops=0, bytes_per_s=0, block_bytes=None)
+    path = saved(tmp_path, {"reads": 8_000, "writes": 4_000, "queue_ms": 3_500})
+    start, moved = measured_demand(path, iops=0, bytes_per_s=0, block_bytes=None), 700 * 8_192 + 300 * 65_536
     assert (start.iops, start.read_percent, start.latency_ns) == (1_000, 70.0, 2_050_000)
-    assert start.bytes_per_s == 700 * 8_192 + 300 * 65_536
-    assert start.block_bytes == round((700 * 8_192 + 300 * 65_536) / 1_000)
+    assert (start.bytes_per_s, start.block_bytes) == (moved, round(moved / 1_000))
     assert start.text.startswith("/mnt/a, observed for 10 s: 1,000 IOPS, 24.22 MiB/s on average")
 
 
 def test_an_idle_observation_is_no_start(tmp_path: Path) -> None:
-    found, _ = observed(tmp_path, {"reads": 1_000, "writes": 1_000})
-    (tmp_path / "o.json").write_text(found.to_json())
+    path = saved(tmp_path, {"reads": 1_000, "writes": 1_000})
     with pytest.raises(ResultError, match="was idle while it was observed"):
-        measured_demand(tmp_path / "o.json", iops=0, bytes_per_s=0, block_bytes=None)
+        measured_demand(path, iops=0, bytes_per_s=0, block_bytes=None)
 
 
 def test_a_device_has_latencies_that_are_not_split(tmp_path: Path) -> None:
@@ -165,12 +168,17 @@ def test_a_subject_without_counters_is_an_error(tmp_path: Path, name: str) -> No
         find_subject(name, HostFiles(nfs_host(tmp_path, reads=1, writes=1)))
 
 
-def test_a_few_operations_of_the_file_system_are_no_part_of_the_job() -> None:
-    reads, writes = (
-        KindObserved(operations=count, bytes=4_096 * count, seconds=1.0, latency_us_total=1e6) for count in (1_000, 4)
+def on_device(reads: int, writes: int, mean_bytes: int = 4_096) -> Observation:
+    """A second of a device with these numbers of operations."""
+    read, write = (
+        KindObserved(operations=count, bytes=mean_bytes * count, seconds=1.0, latency_us_total=1e3 * count)
+        for count in (reads, writes)
     )
-    seen = Observation(subject="sda", counters="diskstats", began="", seconds=1.0, read=reads, write=writes)
-    text = job_file(seen, "random", GIB)
+    return Observation(subject="sda", counters="diskstats", began="", seconds=1.0, read=read, write=write)
+
+
+def test_a_few_operations_of_the_file_system_are_no_part_of_the_job() -> None:
+    text = job_file(on_device(1_000, 4), "random", GIB)
     (job,) = tomllib.loads(text)["job"]
     assert (job["writes"], job["rate_operations"], job["cover"]) == (False, 1_000, "independent")
     assert "# Left out as the file system's own: writes, 4." in text
@@ -178,10 +186,7 @@ def test_a_few_operations_of_the_file_system_are_no_part_of_the_job() -> None:
 
 @cases("advice/blocks_of_a_job")
 def test_blocks_of_a_job_have_the_mean_size_that_was_observed(tmp_path: Path, mean: int, blocks: object) -> None:
-    reads = KindObserved(operations=1_000, bytes=1_000 * mean, seconds=1.0, latency_us_total=1e6)
-    none = KindObserved(operations=0, bytes=0, seconds=1.0, latency_us_total=0.0)
-    seen = Observation(subject="sda", counters="diskstats", began="", seconds=1.0, read=reads, write=none)
-    (tmp_path / "app.toml").write_text(job_file(seen, "random", GIB))
+    (tmp_path / "app.toml").write_text(job_file(on_device(1_000, 0, mean), "random", GIB))
     assert len(NATIVE.prepare([str(tmp_path / "app.toml")]).steps) == 1
     (job,) = tomllib.loads((tmp_path / "app.toml").read_text())["job"]
     made = job["blocks"]

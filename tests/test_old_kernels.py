@@ -3,7 +3,6 @@
 import json
 import platform
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 from bench.servers import IOCURVE, volume
 from goldens import cases
-from programs import completed
+from programs import completed, fio_jobs
 
 IO_URING_SETUP, OPENAT2, EPOLL_PWAIT2 = 425, 437, 441
 
@@ -53,9 +52,7 @@ def test_volume_and_client_work_without_epoll_pwait2(tmp_path: Path, version: st
         url = f"{server.url_of(version)}&nconnect=4"
         job = ("--name=job", "--ioengine=nfs", f"--nfs_url={url}", "--rw=randwrite", "--bs=4k", "--size=4m")
         checked = ("--iodepth=16", "--verify=crc32c", "--do_verify=1", "--output-format=json")
-        command = [*older, str(IOCURVE), "fio", *job, *checked]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path)
-    (found,) = json.loads(ran.stdout)["jobs"]
+        (found,) = fio_jobs(completed([*older, str(IOCURVE), "fio", *job, *checked], cwd=tmp_path).stdout)
     assert (found["write"]["total_ios"], found["read"]["total_ios"], found["error"]) == (1_024, 1_024, 0)
 
 
@@ -65,9 +62,6 @@ def test_a_directory_is_not_served_where_nothing_can_be_opened_below_it(tmp_path
         volume("--unlimited", "--store", str(tmp_path), prefix=without(OPENAT2)),
     ):
         pass
-
-
-LOCAL_JOB = ("--rw=randwrite", "--bs=4k", "--size=1m", "--verify=crc32c", "--do_verify=1", "--output-format=json")
 
 
 @cases("engine/without_io_uring")
@@ -82,8 +76,8 @@ def test_a_load_that_names_no_engine_runs_without_io_uring(tmp_path: Path, line:
 
 
 def test_a_job_that_names_io_uring_is_refused_where_it_is_missing(tmp_path: Path) -> None:
-    command = [*without(IO_URING_SETUP), str(IOCURVE), "fio", "--name=job", "--ioengine=io_uring", *LOCAL_JOB]
-    ran = completed(command, cwd=tmp_path)
+    job = ("--name=job", "--ioengine=io_uring", "--rw=randwrite", "--bs=4k", "--size=1m")
+    ran = completed([*without(IO_URING_SETUP), str(IOCURVE), "fio", *job], cwd=tmp_path)
     assert ran.returncode == 1
     assert "this kernel has no io_uring (or a seccomp filter hides it)" in ran.stderr
     assert "--ioengine=libaio" in ran.stderr

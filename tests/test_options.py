@@ -2,12 +2,12 @@
 
 import json
 import re
-import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial, reduce
 from operator import getitem
 from pathlib import Path
+from shlex import split
 from typing import Any, cast
 
 import pytest
@@ -31,7 +31,7 @@ from iocurve.measure.scenario.cases import Cases
 from iocurve.measure.scenario.runner import Request
 from iocurve.measure.search import command as searches
 from iocurve.result.document import Result
-from programs import status_of
+from programs import iocurve as iocurve_in_process
 
 JOB = '[[job]]\nname = "a"\npaths = ["data"]\nsize = "1MiB"\nwrites = true\nreads = false\ntime_based = false\n'
 BUNDLE = Path(__file__).parent / "hosts" / "captured-nfs3-one.json"
@@ -44,14 +44,11 @@ WITH: dict[str, list[str]] = dict(rows("cli/options_with"))
 """Options that another one goes with."""
 
 
+@cache
 def options_of(line: str) -> dict[str, bool]:
     """The options of the command of a line; True for a flag."""
     words = split(line)
-    return options_of_command(*words[: 2 if words[0] in ("result", "cluster", "disk") else 1])
-
-
-@cache
-def options_of_command(*path: str) -> dict[str, bool]:
+    path = words[: 2 if words[0] in ("result", "cluster", "disk") else 1]
     arguments = reduce(getitem, path, app).assemble_argument_collection()
     return {
         name: one.hint in (bool, bool | None) for one in arguments for name in one.names[:1] if name.startswith("--")
@@ -64,10 +61,6 @@ def test_a_way_out_is_left_out_where_its_option_is() -> None:
     with options_written_as({"overwrite": "overwrite="}.get):
         assert remedies(*ways) == "add overwrite=, or make room"
         assert (option("overwrite"), option("quick")) == ("overwrite=", "quick")
-
-
-def split(line: str) -> list[str]:
-    return shlex.split(line)
 
 
 STATED: dict[str, list[str]] = dict(rows("cli/stated"))
@@ -200,18 +193,10 @@ OPTIONS = [(mode, option) for mode in PATHS for option in PATHS[mode]]
     [(*one, PLACES[index % 3]) for index, one in enumerate(OPTIONS)]
     + [("knee there", "--out", place) for place in PLACES],
 )
-def test_a_place_that_cannot_be_written_is_named(
-    mode: str, option: str, place: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Path("file").touch()
+def test_a_place_that_cannot_be_written_is_named(mode: str, option: str, place: str) -> None:
     name, *more = split(option)
-    words = [*split(mode), name, place, *more]
-    if mode == "convert":
-        words += split("fio --name=a --size=1m --directory=/tmp")
-    assert status_of(*words) in (1, 2)
-    error = capsys.readouterr().err
-    assert "iocurve: " in error
-    assert place[:50] in error
+    job = split("fio --name=a --size=1m --directory=/tmp") if mode == "convert" else []
+    names_the_place([*split(mode), name, place, *more, *job], place)
 
 
 INPUTS: list[str] = [mode for (mode,) in rows("cli/inputs")]
@@ -227,6 +212,15 @@ def test_an_empty_argument_is_refused(words: str) -> None:
         run(split(words))
 
 
+def names_the_place(words: list[str], place: str) -> None:
+    """A command on a place that cannot be used says so."""
+    Path("file").touch()
+    ran = iocurve_in_process(*words)
+    assert ran.returncode in (1, 2)
+    assert "iocurve: " in ran.stderr
+    assert place[:50] in ran.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "place"),
@@ -237,12 +231,8 @@ def test_an_empty_argument_is_refused(words: str) -> None:
         if place != "there" or mode.split()[0] not in IN_DIRECTORIES
     ],
 )
-def test_a_place_that_cannot_be_read_is_named(mode: str, place: str, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("file").touch()
-    assert status_of(*split(mode), place) in (1, 2)
-    error = capsys.readouterr().err
-    assert "iocurve: " in error
-    assert place[:50] in error
+def test_a_place_that_cannot_be_read_is_named(mode: str, place: str) -> None:
+    names_the_place([*split(mode), place], place)
 
 
 @pytest.mark.parametrize("option", ["--quick", "--runs 9", "--resume", "--keep-data", "--no-confirm", "--create"])
@@ -273,15 +263,15 @@ def test_a_job_file_runs_on_another_target(capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.slow
 @cases("cli/not_run")
-def test_the_exit_status_is_2_where_nothing_was_run(line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert status_of(*split(line)) == 2, capsys.readouterr().err
-    assert capsys.readouterr().err
+def test_the_exit_status_is_2_where_nothing_was_run(line: str) -> None:
+    ran = iocurve_in_process(*split(line))
+    assert (ran.returncode, ran.stderr != "") == (2, True), ran.stderr
 
 
-def test_a_fio_command_line_that_is_refused_has_the_exit_status_of_fio(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fio_command_line_that_is_refused_has_the_exit_status_of_fio() -> None:
     for words in ("--nfs_url=nfs://none.invalid/vol --ioengine=nfs", "--iodpth=2", "--directory=none", "--size=1k"):
-        assert status_of(*split(f"fio --name=a --size=1m {words}")) == 1, capsys.readouterr().err
-        assert capsys.readouterr().err
+        ran = iocurve_in_process(*split(f"fio --name=a --size=1m {words}"))
+        assert (ran.returncode, ran.stderr != "") == (1, True), ran.stderr
 
 
 FAILING = [one for (one,) in rows("cli/failing")]
@@ -299,14 +289,10 @@ TARGETED: list[str] = [mode for (mode,) in rows("cli/targeted")]
         if set(target.split()[1:2]) <= set(options_of(command))
     ],
 )
-def test_a_remedy_names_options_that_the_command_takes(
-    command: str, target: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_remedy_names_options_that_the_command_takes(command: str, target: str) -> None:
     Path("data").write_bytes(bytes(2 << 20))
     place, *more = target.split()
-    words = [*(place if word == "{}" else word for word in split(command)), *more]
-    status = status_of(*words)
-    error = capsys.readouterr().err
-    if status in (1, 2):
-        named = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", re.sub(r"\(?iocurve \w+[^;)]*", "", error)))
-        assert named <= set(options_of(command)), error
+    ran = iocurve_in_process(*(place if word == "{}" else word for word in split(command)), *more)
+    if ran.returncode in (1, 2):
+        named = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", re.sub(r"\(?iocurve \w+[^;)]*", "", ran.stderr)))
+        assert named <= set(options_of(command)), ran.stderr

@@ -12,12 +12,11 @@ from bench import predict as drawn_jobs
 from bench.limits.simulated import simulated
 from goldens import cases, has, present
 from iocurve.advice import twin
-from iocurve.cli import main
 from iocurve.engine import plan
 from iocurve.foundation.errors import DialectError
 from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.model.fit import Fit, LoadRate, fitted
-from iocurve.model.forward import ModelledTarget, Prediction, forward
+from iocurve.model.forward import ModelledTarget, forward
 from iocurve.result import host
 from iocurve.result.caps import Burst, caps
 from iocurve.result.document import Point, Result, TargetFacts
@@ -45,10 +44,6 @@ def near(value: float | None) -> Any:
     return pytest.approx(value)
 
 
-def latencies(found: Prediction) -> dict[str, Any]:
-    return {one.kind: near(one.latency_ns) for one in found.kinds}
-
-
 @cases("model/forward")
 def test_a_load_and_limits_make_a_rate(said: dict[str, Any], limits: dict[str, Any], expected: dict[str, Any]) -> None:
     changes = dict(said)
@@ -64,8 +59,8 @@ def test_in_a_mix_the_kind_whose_limit_divided_by_its_share_is_least_binds_for_b
     found = forward(load(depth=32, operations=mixed), service(iops_read=7000, iops_write=600))
     assert (found.iops, found.binds) == (near(2000), "volume's write IOPS")
     # Reads wait for no limit; 32 in flight are 1,400 × 1 ms of reads, and the writes.
-    expected = {"read": MILLISECOND_NS, "write": (32 - 1.4) / 600 * SECOND_NS}
-    assert latencies(found) == {kind: near(value) for kind, value in expected.items()}
+    expected = {"read": near(MILLISECOND_NS), "write": near((32 - 1.4) / 600 * SECOND_NS)}
+    assert {one.kind: one.latency_ns for one in found.kinds} == expected
 
 
 def test_credits_end_a_burst() -> None:
@@ -94,13 +89,11 @@ def test_a_load_ends_by_its_size_and_the_rest_has_the_limit_alone() -> None:
     assert (found.seconds, found.ends_by, found.iops) == (near(3), "size", near(1024))
 
 
-def test_predict_prints_figures_and_traps(capsys: pytest.CaptureFixture[str]) -> None:
+def test_predict_prints_figures_and_traps() -> None:
     line = "fio --name=t --rw=randread --bs=8k --iodepth=64 --numjobs=4 --size=1g --runtime=60 --time_based"
     line += " --ioengine=libaio --direct=1 --directory=/nowhere"
     options = "--profile premium --quota 1TiB --latency 1ms --json"
-    with pytest.raises(SystemExit, match="0"):
-        main(["predict", *line.split(), *options.split()])
-    (run,) = json.loads(capsys.readouterr().out)
+    (run,) = json.loads(iocurve("predict", *line.split(), *options.split()).stdout)
     assert (run["figures"]["iops"], run["figures"]["binds"]) == (near(64 * MIB / (8 * KIB)), "volume's throughput")
     assert [trap["code"] for trap in run["traps"]] == ["offsets_repeat", "beyond_knee"]
     assert run["laid_out_bytes"] == 4096 * MIB
@@ -115,10 +108,9 @@ def test_only_workers_with_connections_of_their_own_have_more_than_a_mount(share
 
 
 @cases("advice/not_predicted")
-def test_predict_refuses_what_it_cannot(line: str, named: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["predict", *line.split(), "--profile", "premium", "--quota", "1TiB", "--latency", "1ms"])
-    assert named in capsys.readouterr().err
+def test_predict_refuses_what_it_cannot(line: str, named: str) -> None:
+    ran = iocurve("predict", *line.split(), "--profile", "premium", "--quota", "1TiB", "--latency", "1ms")
+    assert (ran.returncode, named in ran.stderr) == (2, True), ran.stderr
 
 
 def test_explain_ends_with_the_line_that_predicts() -> None:
@@ -154,10 +146,9 @@ def measured_grid(limits: Limits, grid: Sequence[tuple[int, int, int]] = GRID, r
         operations = [READ.replace(share=reads), WRITE.replace(share=100 - reads)]
         kept = tuple(one.replace(blocks=plan.FixedBlocks(bytes=kib * KIB)) for one in operations if one.share)
         group = load(depth=depth, operations=kept, end=TEN_SECONDS, ramp_ns=ramp_ns)
+        load_plan = plan.Plan(name=f"{reads} {kib} {depth}", interval_ns=SECOND_NS // 10, groups=(group,))
         with simulated(drawn_jobs.case_of(limits), 1, beside_hogs=False) as server:
-            points.append(
-                server.run(plan.Plan(name=f"{reads} {kib} {depth}", interval_ns=SECOND_NS // 10, groups=(group,)))
-            )
+            points.append(server.run(load_plan))
     return points
 
 
@@ -173,18 +164,15 @@ def test_the_limits_of_a_target_are_fitted_to_its_points(values: dict[str, int])
 
 
 def measured_load(iops: float, kib: int, reads: float = 1, error: float = 0.003, **more: int) -> LoadRate:
-    return LoadRate(
-        block_bytes=kib * KIB,
-        mix=reads,
-        read_share=reads,
-        order="",
-        depth=more.get("depth", 16),
-        connections=more.get("connections", 1),
-        iops=iops,
-        error=error,
-        operations=100_000,
-        name=f"{kib} KiB {reads:.0%}",
-    )
+    known: dict[str, Any] = {
+        "order": "",
+        "operations": 100_000,
+        "name": f"{kib} KiB {reads:.0%}",
+        "depth": 16,
+        "connections": 1,
+    } | more
+    mix: dict[str, Any] = {"mix": reads, "read_share": reads, "iops": iops, "error": error}
+    return LoadRate(block_bytes=kib * KIB, **mix, **known)
 
 
 AT_THE_LIMIT = [
@@ -194,12 +182,10 @@ AT_THE_LIMIT = [
 
 
 def test_a_noisy_point_excludes_no_limit() -> None:
-    found = fitted([*AT_THE_LIMIT, measured_load(1120, 64, 0, error=0.2)])
-    assert [cap.name for cap in found.limits.caps] == ["throughput_bytes_per_s"]
-    assert set(found.shown[0].points) == {"64 KiB 100%", "64 KiB 50%", "64 KiB 0%"}
-    assert "throughput_bytes_per_s" not in [
-        cap.name for cap in fitted([*AT_THE_LIMIT, measured_load(1120, 64, 0)]).limits.caps
-    ]
+    noisy, sure = (fitted([*AT_THE_LIMIT, measured_load(1120, 64, 0, error=error)]) for error in (0.2, 0.003))
+    assert [cap.name for cap in noisy.limits.caps] == ["throughput_bytes_per_s"]
+    assert set(noisy.shown[0].points) == {"64 KiB 100%", "64 KiB 50%", "64 KiB 0%"}
+    assert "throughput_bytes_per_s" not in [cap.name for cap in sure.limits.caps]
 
 
 def test_a_limit_of_each_connection_shows_where_their_number_differs() -> None:
@@ -215,12 +201,11 @@ def test_a_limit_of_each_connection_shows_where_their_number_differs() -> None:
 def test_a_burst_and_its_credits_are_fitted_to_a_load_from_its_start(tmp_path: Path) -> None:
     limits = service(Burst(value=2500, credits=3000), 2, iops=800).limits
     grid = [(50, 4, 32), (0, 8, 32), (100, 4, 1), (100, 16, 32)]
-    ramped = present(twin.fit_of(measured_grid(limits, grid)))
-    assert ramped.limits.burst is None
+    assert present(twin.fit_of(measured_grid(limits, grid))).limits.burst is None
     found = present(twin.fit_of(measured_grid(limits, grid, ramp_ns=0)))
-    assert found.limits.burst is not None
-    assert found.limits.burst.value == pytest.approx(2500, rel=0.02)
-    assert found.limits.burst.credits == pytest.approx(3000, rel=0.05)
+    burst = present(found.limits.burst)
+    assert burst.value == pytest.approx(2500, rel=0.02)
+    assert burst.credits == pytest.approx(3000, rel=0.05)
     path = tmp_path / "twin.toml"
     path.write_text(twin.profile_text("twin", found), encoding="utf-8")
     served = profile_limits.resolve(str(path), 1 << 40)
@@ -256,9 +241,8 @@ def test_a_result_predicts_other_loads_and_becomes_a_profile(tmp_path: Path) -> 
     assert "volume's throughput: 40 MiB/s (measured, not promised)" in ran.stdout
     other = grid_result(limits, tmp_path / "other", [(70, 16, 12), (30, 8, 3), (20, 32, 40)])
     twin = tmp_path / "twin.toml"
-    assert (
-        "rates within 5 %: 3 of 3 points" in iocurve("twin", str(known), f"--out={twin}", f"--against={other}").stdout
-    )
+    fit = iocurve("twin", str(known), f"--out={twin}", f"--against={other}")
+    assert "rates within 5 %: 3 of 3 points" in fit.stdout
     found = profile_limits.resolve(str(twin), 1 << 40)
     assert (found.value("iops"), found.value("throughput_bytes_per_s")) == (near(3000), 40 * MIB)
     refused = iocurve("twin", str(known), f"--out={twin}")

@@ -102,19 +102,14 @@ def test_a_result_without_probes_is_read(tmp_path: Path) -> None:
 def request(target: Path, *, overwrite: bool = False, probe: bool = True) -> Request:
     """An envelope with points of 60 ms; a probe finds what a test says."""
     asked = command.envelope(str(target), quick=True, size_bytes=4 * MIB)
-    families = {
-        name: replace(family, ramp_ns=0, runtime_ns=60 * MILLISECOND_NS)
-        for name, family in asked.form.families.items()
-        if name != "random-4k-depth"
+    kept = tuple(one for one in asked.scenario.families if one.name != "random-4k-depth")
+    short = {
+        one.name: replace(asked.form.families[one.name], ramp_ns=0, runtime_ns=60 * MILLISECOND_NS) for one in kept
     }
-    scenario = replace(
-        asked.scenario, families=tuple(one for one in asked.scenario.families if one.name != "random-4k-depth")
-    )
-    form = replace(asked.form, families=families, interval_ns=10 * MILLISECOND_NS)
     return replace(
         asked,
-        scenario=scenario,
-        form=form,
+        scenario=replace(asked.scenario, families=kept),
+        form=replace(asked.form, families=short, interval_ns=10 * MILLISECOND_NS),
         is_wanted=lambda case: not int(case.axes["read_percent"]) % 100,
         overwrite=overwrite,
         probe=probe,
@@ -124,66 +119,60 @@ def request(target: Path, *, overwrite: bool = False, probe: bool = True) -> Req
 OF_A_BUSY_MACHINE = {"repeats_over"}
 
 
-def carried_out(asked: Request, monkeypatch: pytest.MonkeyPatch, diagnose: Callable[..., object]) -> Result:
-    monkeypatch.setattr(runner, "diagnose", diagnose)
-    # On a busy machine the processors are named, and leave nothing to probe.
-    monkeypatch.setattr(runner, "wants_probe", lambda _: True)
-    return runner.carry_out(asked, NoView(), lambda _: None)
+class Diagnosis:
+    """Stands in for the probes: records the plans that they repeat, and the time that each may take."""
+
+    def __init__(self, before: Callable[[], object] = lambda: None) -> None:
+        self.before = before
+        self.repeated: list[Plan] = []
+        self.patiences: list[float] = []
+
+    def __call__(self, plan: Plan, _: TargetFacts, run: Run, patience_s: float) -> tuple[Limit, Point]:
+        self.before()
+        self.repeated.append(plan)
+        self.patiences.append(patience_s)
+        return IOPS, run(plan)
+
+
+def carried_out(asked: Request, diagnosis: Diagnosis) -> Result:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner, "diagnose", diagnosis)
+        # On a busy machine the processors are named, and leave nothing to probe.
+        patch.setattr(runner, "wants_probe", lambda _: True)
+        return runner.carry_out(asked, NoView(), lambda _: None)
 
 
 @pytest.mark.slow
-def test_the_fastest_loads_are_repeated_on_the_files_of_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    repeated: list[Plan] = []
-    patiences: list[float] = []
-
-    def diagnose(plan: Plan, _: TargetFacts, run: Run, patience_s: float) -> tuple[Limit, Point]:
-        patiences.append(patience_s)
-        repeated.append(plan)
-        return IOPS, run(plan)
-
-    found = carried_out(request(tmp_path), monkeypatch, diagnose)
+def test_the_fastest_loads_are_repeated_on_the_files_of_the_run(tmp_path: Path) -> None:
+    found = carried_out(request(tmp_path), diagnosis := Diagnosis())
     assert (found.state, len(found.points)) == ("finished", 4)
     assert {note.code for note in found.notes} <= OF_A_BUSY_MACHINE
     assert [one.point for one in found.perturbation_tests] == ["random-4k-mix 100:0", "random-4k-mix 0:100"]
     assert all(one.limit == IOPS and one.elapsed_ns for one in found.perturbation_tests)
-    assert [plan.name for plan in repeated] == [one.point for one in found.perturbation_tests]
-    assert runner.PROBE_LEAST_S <= patiences[1] < patiences[0] <= runner.PROBE_SHORT_S
+    assert [plan.name for plan in diagnosis.repeated] == [one.point for one in found.perturbation_tests]
+    first, second = diagnosis.patiences
+    assert runner.PROBE_LEAST_S <= second < first <= runner.PROBE_SHORT_S
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
-def test_a_file_that_was_there_is_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "precious"
-    path.write_bytes(b"x" * (4 * MIB))
-    repeated: list[Plan] = []
-
-    def diagnose(plan: Plan, _: TargetFacts, run: Run, _patience_s: float) -> tuple[Limit, Point]:
-        repeated.append(plan)
-        return IOPS, run(plan)
-
-    found = carried_out(request(path, overwrite=True), monkeypatch, diagnose)
+def test_a_file_that_was_there_is_only_read(tmp_path: Path) -> None:
+    (path := tmp_path / "precious").write_bytes(b"x" * (4 * MIB))
+    found = carried_out(request(path, overwrite=True), diagnosis := Diagnosis())
     assert [one.point for one in found.perturbation_tests] == ["random-4k-mix 100:0", "sequential-64k-mix 100:0"]
-    files = [file for plan in repeated for worker in plan.groups[0].workers for file in worker.files]
+    files = [file for plan in diagnosis.repeated for worker in plan.groups[0].workers for file in worker.files]
     assert {(file.path, file.layout, file.keep) for file in files} == {(str(path), "existing", True)}
 
 
 @pytest.mark.slow
-def test_no_probe_runs_if_none_is_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def diagnose(*_: object) -> tuple[Limit, Point]:
-        raise AssertionError
-
-    assert carried_out(request(tmp_path, probe=False), monkeypatch, diagnose).perturbation_tests == ()
+def test_no_probe_runs_if_none_is_wanted(tmp_path: Path) -> None:
+    found = carried_out(request(tmp_path, probe=False), diagnosis := Diagnosis())
+    assert (found.perturbation_tests, diagnosis.repeated) == ((), [])
 
 
 @pytest.mark.slow
-def test_ctrl_c_in_a_probe_keeps_the_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def diagnose(plan: Plan, _: TargetFacts, run: Run, _patience_s: float) -> tuple[Limit, Point]:
-        signal.raise_signal(signal.SIGINT)
-        return IOPS, run(plan)
-
-    found = carried_out(request(tmp_path), monkeypatch, diagnose)
+def test_ctrl_c_in_a_probe_keeps_the_result(tmp_path: Path) -> None:
+    found = carried_out(request(tmp_path), Diagnosis(lambda: signal.raise_signal(signal.SIGINT)))
     assert (found.state, len(found.points), found.perturbation_tests) == ("finished", 4, ())
     assert {note.code for note in found.notes} - OF_A_BUSY_MACHINE == {"probe_interrupted"}
     assert list(tmp_path.iterdir()) == []

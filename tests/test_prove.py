@@ -15,23 +15,18 @@ from goldens import Golden, cases, data, matches
 from iocurve.advice import proof_page, slos
 from iocurve.advice.prove import JudgedSlo, Proof, ProofRequest, Prover, intervals_held
 from iocurve.advice.slos import Agreement, Slo
-from iocurve.cli import commands
 from iocurve.cli.prove import SloOptions
 from iocurve.foundation.errors import DialectError
 from iocurve.foundation.units import GIB, KIB, MIB, MILLISECOND_NS, SECOND_NS, TIB, counted, format_duration
 from iocurve.result.caps import Burst, Cap
 from iocurve.result.document import Point, Result
 from iocurve.targets import target as targets
+from programs import iocurve
 
 CONTRACT = data("advice/contract.toml")
-IOPS = Slo(
-    name="IOPS",
-    measure="iops",
-    bound=10_000,
-    workload="rw=randread bs=4k",
-    block_bytes=4 * KIB,
-    kind="read",
-    source="x",
+IOPS = Slo.from_builtins(
+    {"name": "IOPS", "measure": "iops", "bound": 10_000, "workload": "rw=randread bs=4k"}
+    | {"block_bytes": 4 * KIB, "kind": "read", "source": "x"}
 )
 
 
@@ -140,9 +135,8 @@ def test_what_only_this_client_lacks_is_no_fault_of_the_volume(
     assert found.verdict == verdict
     proof = Proof(target="t", agreement=Agreement(title="t", slos=()), tolerance=0.02, judged=(found,))
     assert (proof.verdict, "missed" in proof_page.sentence(proof)) == (verdict, verdict == "failed")
-    assert ("Missed" in proof_page.finding(proof), "this client" in proof_page.finding(proof)) == (
-        verdict == "failed", verdict == "not_delivered",
-    )  # fmt: skip
+    told = proof_page.finding(proof)
+    assert ("Missed" in told, "this client" in told) == (verdict == "failed", verdict == "not_delivered")
 
 
 @cases("advice/a_burst_and_its_length")
@@ -161,14 +155,12 @@ P99 = IOPS.replace(name="p99", measure="p99", bound=2_000.0, depth=4)
 
 def test_a_run_that_others_disturbed_may_be_repeated_and_is_shown() -> None:
     slow = level(10_000).replace(noise="other processes used 40% of the processors")
-    kind = slow.outcome.workers[0].operations["read"]
-    late = kind.replace(service=synthetic.kind({400_000: 100_000, 90_000_000: 5_000}, 4 * KIB).service)
     (worker,) = slow.outcome.workers
-    slow = slow.replace(outcome=synthetic.outcome(worker.replace(operations={"read": late})))
+    late = synthetic.latency({400_000: 100_000, 90_000_000: 5_000})
+    reads = worker.operations["read"].replace(service=late)
+    slow = slow.replace(outcome=synthetic.outcome(worker.replace(operations={"read": reads})))
     found = judged(slow, level(10_000), slo=P99)
-    assert (found.verdict, found.worst_text) == (
-        "passed", "90 ms is the worst of 2 runs, longest operation 90 ms"
-    )  # fmt: skip
+    assert (found.verdict, found.worst_text) == ("passed", "90 ms is the worst of 2 runs, longest operation 90 ms")
     quiet = judged(slow.replace(noise=None), level(10_000), slo=P99)
     assert (quiet.verdict, quiet.why) == ("inconclusive", "64.1 % of the SLO; another run had 90 ms")
 
@@ -179,9 +171,9 @@ def test_throughput_that_bursts_is_not_proven_by_a_burst() -> None:
     assert found == [{False}, {True}]
 
 
-def bursting(credits_s: float, seconds: int) -> list[float]:
+def bursting(credits_s: float, seconds: int, name: str = "run") -> Point:
     """3,000 IOPS until the credits are spent, then 1,000, over a long run of one value a second."""
-    return [3_000.0 if second < credits_s else 1_000.0 for second in range(seconds)]
+    return run([3_000.0 if second < credits_s else 1_000.0 for second in range(seconds)], name)
 
 
 CONTRACT_IOPS = IOPS.replace(bound=1_500.0, knows_bursts=False)
@@ -189,7 +181,7 @@ CONTRACT_IOPS = IOPS.replace(bound=1_500.0, knows_bursts=False)
 
 @pytest.mark.parametrize("credits_s", [60, 600, 3_600])
 def test_a_sustained_promise_is_proven_over_the_credits(credits_s: int) -> None:
-    short, long = run(bursting(credits_s, 6)), run(bursting(credits_s, 2 * credits_s), "long")
+    short, long = bursting(credits_s, 6), bursting(credits_s, 2 * credits_s, "long")
     found = judged(short, long, slo=CONTRACT_IOPS, sustained_s=2.0 * credits_s)
     assert (found.verdict, found.value, found.points) == ("failed", 1_000.0, ("run", "long"))
     assert f"it held for {format_duration(credits_s * SECOND_NS)} only, a burst" in found.why
@@ -200,7 +192,7 @@ def test_a_kind_that_is_known_to_burst_is_measured_beyond_its_credits(credits_s:
     """Without --sustained: the service level next to the contract, or the target, states how long it bursts."""
     burst = next(one for one in contract().slos if one.measure == "burst_s").replace(bound=float(credits_s))
     lasts: list[float] = []
-    short, long = run(bursting(credits_s, 6)), run(bursting(credits_s, 2 * credits_s), "long")
+    short, long = bursting(credits_s, 6), bursting(credits_s, 2 * credits_s, "long")
     found = judged(short, long, slo=CONTRACT_IOPS, others=[burst], lasts=lasts)
     assert (found.verdict, found.value, lasts) == ("failed", 1_000.0, [1.75 * credits_s])
     stated = Cap(scope="volume", quantity="iops", value=1_000, burst=Burst(value=3_000, credits=2_000 * credits_s))
@@ -265,23 +257,25 @@ def test_the_page_for_the_supplier() -> None:
     assert [one["verdict"] for one in document["judged"]] == ["passed", "failed"]
 
 
+def proven(out: Path, *options: str) -> Any:
+    """The document of an inconclusive proof on the embedded volume."""
+    words = ("--throughput", "1MiB/s", "--size", "8MiB", "--out", str(out), "--json")
+    ran = iocurve("prove", "volume:unlimited", *words, *options)
+    assert ran.returncode == 5, ran.stderr
+    return json.loads(ran.stdout)
+
+
 @pytest.mark.slow
-def test_a_proof_on_the_embedded_volume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--throughput", "1MiB/s", "--kinds", "read", "--size", "8MiB", "--out", str(tmp_path / "out"), "--json"]
-    assert commands.run(["prove", "volume:unlimited", *words]) == 5
-    proved = json.loads(capsys.readouterr().out)
+def test_a_proof_on_the_embedded_volume(tmp_path: Path) -> None:
+    proved = proven(tmp_path / "out", "--kinds", "read")
     assert proved["verdict"] == "inconclusive"
     assert all("of the SLO, holds for at least" in one["why"] for one in proved["judged"])
     assert {path.name for path in (tmp_path / "out").iterdir()} >= {"proof.html", "result.json", "report.html"}
 
 
 @pytest.mark.slow
-def test_slos_for_which_no_time_is_left_are_inconclusive_and_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["--throughput", "1MiB/s", "--size", "8MiB", "--out", str(tmp_path / "out"), "--search-time", "1us"]
-    assert commands.run(["prove", "volume:unlimited", *words, "--json"]) == 5
-    first, *others = json.loads(capsys.readouterr().out)["judged"]
+def test_slos_for_which_no_time_is_left_are_inconclusive_and_named(tmp_path: Path) -> None:
+    first, *others = proven(tmp_path / "out", "--search-time", "1us")["judged"]
     assert "holds for at least" in first["why"]
     ended = ("inconclusive", "the measurement ended before it")
     assert {(one["verdict"], one["why"]) for one in others} == {ended}

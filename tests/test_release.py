@@ -10,22 +10,12 @@ from pathlib import Path
 import pytest
 
 from bench import release
+from goldens import cases
 from iocurve.cli.commands import app
 from iocurve.cli.listing import COMMANDS
 
-DATED = "# Changelog\n\n## 1.2.3 (2026-11-27)\n"
 
-
-@pytest.mark.parametrize(
-    ("changelog", "status", "tagged", "reasons"),
-    [
-        (DATED, "", None, []),
-        (DATED, "", "head", []),
-        (DATED, " M Makefile", None, ["the working tree has changes: Makefile"]),
-        ("## Unreleased: 1.2.3\n", "", None, ["CHANGELOG.md has no heading: ## 1.2.3 (YYYY-MM-DD)"]),
-        (DATED, "", "other", ["v1.2.3 is the tag of another commit (other); raise the version in Cargo.toml"]),
-    ],
-)
+@cases("bench/refusals")
 def test_a_release_is_refused_with_the_reason(
     changelog: str, status: str, tagged: str | None, reasons: list[str]
 ) -> None:

@@ -83,18 +83,23 @@ def drawn(chart: dict[str, Any], mark: str) -> list[dict[str, Any]]:
 # ---- published figures
 
 
-MIX = [
-    load("mix", 100_000, read_percent=100),
-    load("mix", 60_000, read_percent=50),
-    load("mix", 40_000, read_percent=0),
-]
+MIX = [load("mix", iops, read_percent=percent) for percent, iops in ((100, 100_000), (50, 60_000), (0, 40_000))]
 READS = PublishedFigure(family="mix", axes={"read_percent": 100}, kind="read", unit="IOPS", value=120_000, how="about")
 GRID = [load("grid", iops, kind="write", nconnect=count) for count, iops in ((1, 10_000), (4, 27_000))]
 GAIN = PublishedFigure(family="grid", axes={"kind": "write", "nconnect": 4}, unit="×", value=3)
 WRITES = PublishedFigure(family="mix", axes={"read_percent": 0}, kind="write", unit="IOPS", value=40_400)
 
 
-PUBLISHED = scenario(MIX, {"mix": "Mix"}, references=(reference(READS, WRITES),))
+def mixed(*found: PublishedFigure, **more: Any) -> Result:
+    """A scenario of the mix next to published figures."""
+    return scenario(MIX, {"mix": "Mix"}, references=(reference(*found),) if found else (), **more)
+
+
+def grid(*found: PublishedFigure) -> Result:
+    return scenario(GRID, {"grid": "Grid"}, references=(reference(*found),))
+
+
+PUBLISHED = mixed(READS, WRITES)
 
 
 def test_published_figures_are_compared_with_the_points_they_belong_to() -> None:
@@ -111,8 +116,7 @@ def test_only_stated_figures_are_marked_and_none_in_between() -> None:
 
 
 def test_a_published_figure_far_above_is_told_and_not_drawn() -> None:
-    far = READS.replace(value=460_000)
-    figure = figures(read(scenario(MIX, {"mix": "Mix"}, references=(reference(far),))))[0]
+    figure = figures(read(mixed(READS.replace(value=460_000))))[0]
     assert drawn(figure.charts[0], "diamond") == []
     assert figure.caption.endswith("Published figures lie far above and are in the table at the end only.")
 
@@ -128,13 +132,12 @@ def test_the_table_has_measured_published_ratio_and_what_was_different() -> None
 
 
 def test_a_gain_is_compared_with_the_same_load_over_one_connection() -> None:
-    (pair,) = published.comparisons_of(scenario(GRID, {"grid": "Grid"}, references=(reference(GAIN),)))
+    (pair,) = published.comparisons_of(grid(GAIN))
     assert pair.measured == pytest.approx(2.7)
 
 
 def test_a_volume_at_a_fraction_of_its_speed_is_compared_with_this_fraction_of_published_rates() -> None:
-    both = (GAIN.replace(unit="IOPS", value=270_000), GAIN)
-    result = scenario(GRID, {"grid": "Grid"}, references=(reference(*both),))
+    result = grid(GAIN.replace(unit="IOPS", value=270_000), GAIN)
     assert [one.figure.unit for one in published.comparisons_of(result)] == ["IOPS", "×"]
     slowed = result.replace(target=result.target.replace(speed=0.1), scenario=None)
     pairs = published.comparisons_of(slowed)
@@ -147,11 +150,9 @@ def test_a_volume_at_a_fraction_of_its_speed_is_compared_with_this_fraction_of_p
 
 def test_a_published_range_is_met_anywhere_within_it() -> None:
     gain = GAIN.replace(value=2, value_max=4)
-    (pair,) = published.comparisons_of(scenario(GRID, {"grid": "Grid"}, references=(reference(gain),)))
+    (pair,) = published.comparisons_of(grid(gain))
     assert (pair.ratio, published.described(pair.figure)) == (1.0, "2 to 4 ×")
-    (above,) = published.comparisons_of(
-        scenario(GRID, {"grid": "Grid"}, references=(reference(gain.replace(value_max=2.5)),))
-    )
+    (above,) = published.comparisons_of(grid(gain.replace(value_max=2.5)))
     assert above.ratio == pytest.approx(2.7 / 2.5)
 
 
@@ -163,8 +164,7 @@ def test_a_family_whose_published_results_are_in_a_chart_only_has_rows_without_a
 
 
 def test_a_result_keeps_its_references() -> None:
-    result = scenario(MIX, {"mix": "Mix"}, references=(reference(READS),))
-    assert Result.from_json(result.to_json()) == result
+    assert Result.from_json(PUBLISHED.to_json()) == PUBLISHED
 
 
 # ---- families side by side
@@ -189,10 +189,8 @@ def test_single_loads_of_a_scenario_stand_beside_each_other() -> None:
 
 
 def test_loads_of_several_kinds_are_grouped_with_their_gain() -> None:
-    points = [
-        load("grid", iops, kind=kind, nconnect=count)
-        for kind, count, iops in (("read", 1, 50_000), ("read", 4, 100_000), ("write", 1, 20_000), ("write", 4, 50_000))
-    ]
+    rates = (("read", 1, 50_000), ("read", 4, 100_000), ("write", 1, 20_000), ("write", 4, 50_000))
+    points = [load("grid", iops, kind=kind, nconnect=count) for kind, count, iops in rates]
     (figure,) = figures(read(scenario(points, {"grid": "Grid"})))
     assert figure.title == "Grid: IOPS"
     matches("report_beside/loads_of_several_kinds_are_grouped", [(row[0], row[1], row[6]) for row in figure.table.rows])
@@ -205,8 +203,8 @@ def advised(*, takes_turns: bool = True) -> Result:
     gains = {(1, "read"): 0.90, (1, "write"): 1.0, (64, "read"): 3.0, (64, "write"): 1.09}
     pairs = [
         [
-            load("advice", 10_000 * (gain if count == 4 else 1), kind=kind, depth=depth, nconnect=count)
-            for count in (1, 4)
+            load("advice", iops, kind=kind, depth=depth, nconnect=count)
+            for count, iops in ((1, 10_000), (4, 10_000 * gain))
         ]
         for (depth, kind), gain in gains.items()
     ]
@@ -217,12 +215,8 @@ def advised(*, takes_turns: bool = True) -> Result:
 def test_each_load_is_green_yellow_or_red_by_its_measured_gain() -> None:
     (family,) = read(advised()).families
     cells = {(cell.place, int(cell.series)): cell.verdict for cell in advice_cells(gains.pairs(family.members))}
-    assert cells == {
-        ("read 4 KiB", 1): "slower",
-        ("write 4 KiB", 1): "no difference",
-        ("read 4 KiB", 64): "faster",
-        ("write 4 KiB", 64): "faster",
-    }
+    deep = {("read 4 KiB", 64): "faster", ("write 4 KiB", 64): "faster"}
+    assert cells == deep | {("read 4 KiB", 1): "slower", ("write 4 KiB", 1): "no difference"}
 
 
 def test_advice_has_no_colour_without_an_interval() -> None:
@@ -242,7 +236,7 @@ def test_advice_is_a_coloured_table_and_one_sentence() -> None:
 
 @pytest.mark.slow
 def test_the_page_names_an_emulated_target_once_and_every_image_names_it(tmp_path: Path) -> None:
-    result = scenario(MIX, {"mix": "Mix"}).replace(target=synthetic.VOLUME.replace(address=VOLUME))
+    result = mixed(target=synthetic.VOLUME.replace(address=VOLUME))
     assert emulation_label(result) == f"emulated target: embedded NFS volume ({VOLUME})"
     assert targets(result) == [("", VOLUME, "emulated: embedded NFS volume (ultra, 4 TiB, 512 MiB/s)")]
     before_conditions = report.html(read(result)).partition('id="conditions"')[0]
@@ -253,7 +247,7 @@ def test_the_page_names_an_emulated_target_once_and_every_image_names_it(tmp_pat
 
 
 def test_a_long_label_of_an_image_is_broken_into_lines() -> None:
-    (chart,) = figures(read(scenario(MIX, {"mix": "Mix"})))[0].charts
+    (chart,) = figures(read(mixed()))[0].charts
     lines = labelled(chart, "emulated target: " + "a disk with a long name, " * 10)["title"]["text"]
     assert len(lines) == 3
     assert max(map(len, lines)) <= 120
@@ -270,10 +264,8 @@ def test_what_is_real_is_not_called_emulated(tmp_path: Path) -> None:
 
 def test_each_of_several_targets_is_named_by_the_scenario() -> None:
     near, far = (TargetFacts(kind="embedded_volume", address=f"{VOLUME}&latency={ms}ms") for ms in (1, 5))
-    whole = scenario(MIX, {"mix": "Mix"})
-    assert whole.scenario is not None
-    facts = whole.scenario.replace(targets={"near": near, "far": far})
-    result = whole.replace(scenario=facts, target=TargetFacts(kind="several", address="both"))
+    facts = present(mixed().scenario).replace(targets={"near": near, "far": far})
+    result = mixed(scenario=facts, target=TargetFacts(kind="several", address="both"))
     assert targets(result) == [
         ("near", f"{VOLUME}&latency=1ms", "emulated: embedded NFS volume (no limits)"),
         ("far", f"{VOLUME}&latency=5ms", "emulated: embedded NFS volume (no limits)"),
@@ -282,14 +274,13 @@ def test_each_of_several_targets_is_named_by_the_scenario() -> None:
 
 
 def test_the_limits_of_an_emulated_disk_are_told_as_disks_are_sold() -> None:
-    disk = synthetic.capped(
-        TargetFacts(kind="emulated_disk", address="disk:x"), iops=12_800, throughput_bytes_per_s=192_000_000
-    )
+    facts = TargetFacts(kind="emulated_disk", address="disk:x")
+    disk = synthetic.capped(facts, iops=12_800, throughput_bytes_per_s=192_000_000)
     assert targets(synthetic.result([], target=disk)) == [("", "disk:x", "emulated disk (12,800 IOPS, 192 MB/s)")]
 
 
 def test_why_a_scenario_ran_and_what_was_shortened_is_said_first() -> None:
-    matches("report#why scenario", setting(scenario(MIX, {"mix": "Mix"})))
+    matches("report#why scenario", setting(mixed()))
 
 
 @pytest.mark.slow
@@ -337,27 +328,36 @@ def test_figures_that_were_to_be_cached_and_look_it_are_no_doubt() -> None:
     assert cache_evidence.cache_remarks(result)[-1].endswith("the figures look cached, as they were meant to be")
 
 
-def test_a_level_that_is_left_is_told_with_its_time() -> None:
-    burst = synthetic.reads([10_000] * 8 + [4_000] * 6, name="burst")
-    matches("report#level left told", doubts.level_doubts([burst]))
+@pytest.mark.parametrize(
+    ("golden", "name", "rates"),
+    [
+        ("report#level left told", "burst", [10_000] * 8 + [4_000] * 6),
+        ("report#drift told slope", "tiring", [10_000 - 200 * index for index in range(16)]),
+    ],
+)
+def test_a_level_that_is_left_or_drifts_is_told(golden: str, name: str, rates: list[int]) -> None:
+    matches(golden, doubts.level_doubts([synthetic.reads(rates, name=name)]))
 
 
-def course_of(rates: NDArray[np.float64]) -> list[SeriesInterval]:
-    return [
-        SeriesInterval(0, at, False, at * SECOND_NS, (at + 1) * SECOND_NS, "read", rate, 0.0, 0.0, 0.0)
-        for at, rate in enumerate(rates.tolist())
-    ]
+def unsure(rates: NDArray[np.float64]) -> str:
+    """The doubt about the rates of successive seconds."""
+    return doubts.unsure_text(
+        [
+            SeriesInterval(0, at, False, at * SECOND_NS, (at + 1) * SECOND_NS, "read", rate, 0.0, 0.0, 0.0)
+            for at, rate in enumerate(rates.tolist())
+        ]
+    )
 
 
 def test_a_rate_that_was_measured_too_briefly_for_what_it_shows_is_a_doubt() -> None:
     chance = np.random.default_rng(1)
     rates = chance.normal(1000, 10, 100)
-    assert doubts.unsure_text(course_of(rates)) == ""
+    assert unsure(rates) == ""
     rates[[30, 60]] = 0
-    matches("report#rate was measured", doubts.unsure_text(course_of(rates)))
-    matches("report#rate was measured too", doubts.unsure_text(course_of(np.linspace(500, 1500, 100))))
+    matches("report#rate was measured", unsure(rates))
+    matches("report#rate was measured too", unsure(np.linspace(500, 1500, 100)))
     slow, _ = fractional(chance, 200, order=0.45, deviation=0.05)
-    assert doubts.unsure_text(course_of(slow)).startswith("its rate wanders the more the longer it runs (long memory)")
+    assert unsure(slow).startswith("its rate wanders the more the longer it runs (long memory)")
 
 
 def test_the_interval_of_a_rate_leaves_out_the_values_that_chose_its_length() -> None:
@@ -366,11 +366,6 @@ def test_the_interval_of_a_rate_leaves_out_the_values_that_chose_its_length() ->
     found = synthetic.reads(counts, length_chosen_by=20).rate_interval()
     assert (found.low, found.high) == pytest.approx((judged.low, judged.high))
     assert judged.half_width == pytest.approx(series_mean([float(count) for count in counts[20:]]).half_width / 2**0.5)
-
-
-def test_a_drift_is_told_with_its_slope() -> None:
-    tiring = synthetic.reads([10_000 - 200 * index for index in range(16)], name="tiring")
-    matches("report#drift told slope", doubts.level_doubts([tiring]))
 
 
 def test_the_end_of_a_run_has_the_answer_and_a_line_for_each_family_with_published_figures() -> None:

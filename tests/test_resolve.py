@@ -129,9 +129,8 @@ def zoned(*zones: ZoneShare) -> dict[str, Any]:
 
 
 def test_zones_are_parts_of_the_region() -> None:
-    said = zoned(
-        ZoneShare(access_percent=80, size=Percent(percent=25)), ZoneShare(access_percent=20, size=Percent(percent=75))
-    )
+    zones = [ZoneShare(access_percent=share, size=Percent(percent=of)) for share, of in ((80, 25), (20, 75))]
+    said = zoned(*zones)
     matches("job#zones parts region", worker(**said).operations[0].distribution)
 
 
@@ -171,7 +170,6 @@ def test_jobs_of_a_line_share_the_connections_of_a_mount(dialect: str, jobs: int
 
 def test_a_given_timeout_overrides_that_of_the_url() -> None:
     said = Said.of(name="a", engine="nfs", nfs_url="nfs://h/x?timeo=100", nfs_timeout_ns=3 * SECOND_NS)
-    for section, seconds in ((said, 3), (Said.of(name="b", engine="nfs", nfs_url="nfs://h/x?timeo=100"), 10)):
-        engine = resolved(section).plan.groups[0].workers[0].engine
-        assert isinstance(engine, plan.NfsEngine)
-        assert engine.mount.timeout_ns == seconds * SECOND_NS
+    own = Said.of(name="b", engine="nfs", nfs_url="nfs://h/x?timeo=100")
+    engines = [resolved(section).plan.groups[0].workers[0].engine for section in (said, own)]
+    assert [engine.to_builtins()["mount"]["timeout_ns"] // SECOND_NS for engine in engines] == [3, 10]

@@ -5,15 +5,16 @@ import json
 import os
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from data import synthetic
-from data.synthetic import interval, kind, outcome, plan, result, worker_outcome, worker_plan
+from data.synthetic import interval, kind, plan, point, result, worker_outcome, worker_plan
 from goldens import cases, has, matches, present
 from iocurve import _native
 from iocurve.engine.outcome import CpuTime, Live, Outcome, WorkerOutcome
-from iocurve.engine.plan import FileOpen, Plan, Rate, SyncEngine
+from iocurve.engine.plan import FileOpen, Rate, SyncEngine
 from iocurve.foundation.errors import ResultError
 from iocurve.foundation.units import SECOND_NS
 from iocurve.result.caps import Burst, caps
@@ -22,10 +23,6 @@ from iocurve.result.document_file import EARLIER_FIELDS
 from iocurve.result.summary import merge_latencies, summarise
 
 BLOCK = 4096
-
-
-def point(planned: Plan, *workers: WorkerOutcome) -> Point:
-    return Point(name="point", family="family", axes={}, plan=planned, outcome=outcome(*workers))
 
 
 def two(first: WorkerOutcome, second: WorkerOutcome) -> Point:
@@ -129,8 +126,10 @@ def test_a_synchronous_engine_has_one_operation_in_flight() -> None:
     assert point(plan([worker, worker_plan(depth=8)]), *_pair()).summary().depth_requested == 9
 
 
-def _pair() -> tuple[WorkerOutcome, WorkerOutcome]:
-    return worker_outcome({"read": kind({1000: 1}, BLOCK)}), worker_outcome({"read": kind({1000: 1}, BLOCK)}, number=1)
+def _pair(**second: Any) -> tuple[WorkerOutcome, WorkerOutcome]:
+    """Two workers with a read each."""
+    read = {"read": kind({1000: 1}, BLOCK)}
+    return worker_outcome(read), worker_outcome(read, number=1, **second)
 
 
 def test_report_groups_are_reported_as_one() -> None:
@@ -144,15 +143,13 @@ def test_report_groups_are_reported_as_one() -> None:
 
 
 def test_the_course_over_time_adds_workers_up() -> None:
-    workers = [
+    first, second = (
         worker_outcome(
-            {"read": kind({1000: 30}, BLOCK)},
-            number=number,
-            intervals=[interval(0, 0, SECOND_NS // 2, {"read": 10 * (number + 1)}, BLOCK)],
+            {"read": kind({1000: 30}, BLOCK)}, intervals=[interval(0, 0, SECOND_NS // 2, {"read": count}, BLOCK)]
         )
-        for number in range(2)
-    ]
-    (part,) = two(*workers).series()
+        for count in (10, 20)
+    )
+    (part,) = two(first, second.replace(worker=1)).series()
     assert (part.kind, part.iops, part.bytes_per_s, part.max_ns) == ("read", 60.0, 60.0 * BLOCK, 2_800_000)
 
 
@@ -168,13 +165,11 @@ def test_the_outcome_of_the_engine_is_read() -> None:
     worker = worker_plan([("read", 70), ("write", 30)], depth=8)
     limited = worker.replace(end=worker.end.replace(runtime_ns=None, operations=20_000))
     run = _native.Run(plan([limited]).to_json())
-    text = present(run.wait(60))
+    measured = Outcome.from_json(present(run.wait(60)))
     Live.from_json(run.live())
-    measured = Outcome.from_json(text)
     summary = summarise("null", plan([limited]), measured.workers)
-    assert (measured.state, summary.operations) == ("finished", 20_000)
+    assert (measured.state, summary.operations, set(summary.kinds)) == ("finished", 20_000, {"read", "write"})
     assert sum(part.service.count for part in summary.kinds.values()) == 20_000
-    assert set(summary.kinds) == {"read", "write"}
 
 
 # ---- the document
@@ -249,10 +244,8 @@ def test_a_full_disk_leaves_the_old_document(tmp_path: Path, monkeypatch: pytest
     old = result([])
     old.write(path)
 
-    def full(_: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=full))
     with pytest.raises(ResultError, match=r"result\.json cannot be written: No space left on device"):
         synthetic.envelope().write(path)
     assert (Result.read(path), [entry.name for entry in tmp_path.iterdir()]) == (old, ["result.json"])

@@ -72,8 +72,7 @@ def test_no_machine_is_busier_than_it_can_be(root: Path) -> None:
     """The kernel may take back ticks that it had counted as waiting for I/O."""
     meter = host.MachineMeter(root)
     (root / "proc/stat").write_text("cpu  200 0 50 800 40 0 0 0 70 0\ncpu0 2 0 1 1 0 0 0 0\n")
-    use = present(meter.use())
-    assert use.busy_share == 1.0
+    assert present(meter.use()).busy_share == 1.0
 
 
 # ---- servers on this machine
@@ -90,12 +89,11 @@ def listening(root: Path, port: int, inode: int) -> None:
 
 
 def process(root: Path, pid: int, name: str, *, command: str = "", link: str | None = None) -> None:
-    directory = root / "proc" / str(pid)
-    (directory / "fd").mkdir(parents=True)
-    (directory / "comm").write_text(f"{name}\n")
-    (directory / "cmdline").write_text(command)
+    (directory := root / f"proc/{pid}/fd").mkdir(parents=True)
+    (root / f"proc/{pid}/comm").write_text(f"{name}\n")
+    (root / f"proc/{pid}/cmdline").write_text(command)
     if link:
-        (directory / "fd/3").symlink_to(link)
+        (directory / "3").symlink_to(link)
 
 
 def test_the_process_that_listens_on_the_port_serves_the_target(tmp_path: Path) -> None:

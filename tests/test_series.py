@@ -73,9 +73,9 @@ def drawn(draw: st.DrawFn) -> Series:
     return Series(found if draw(st.booleans()) else for_document(found), counts)
 
 
-def operations(intervals: Sequence[SeriesInterval]) -> Fraction:
+def operations(intervals: Sequence[SeriesInterval], rate: str = "iops") -> Fraction:
     """Σ value × length."""
-    return sum((Fraction(one.iops) * one.length_ns / SECOND_NS for one in intervals), Fraction())
+    return sum((Fraction(getattr(one, rate)) * one.length_ns / SECOND_NS for one in intervals), Fraction())
 
 
 def is_close(value: Fraction, count: int) -> bool:
@@ -88,13 +88,9 @@ def test_the_values_of_a_series_add_up_to_its_operations(found: Series, every: i
     whole = series(found.outcome)
     for each in (whole, coarser(whole, every * SECOND_NS)):
         for (group, name), count in found.counts.items():
-            assert is_close(operations([one for one in each if (one.group, one.kind) == (group, name)]), count)
-            bytes_moved = sum(
-                Fraction(one.bytes_per_s) * one.length_ns / SECOND_NS
-                for one in each
-                if (one.group, one.kind) == (group, name)
-            )
-            assert abs(float(bytes_moved - count * BLOCK)) <= max(1, count * BLOCK) * 1e-9
+            mine = [one for one in each if (one.group, one.kind) == (group, name)]
+            assert is_close(operations(mine), count)
+            assert is_close(operations(mine, "bytes_per_s"), count * BLOCK)
 
 
 @settings(max_examples=40, deadline=None)

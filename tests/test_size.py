@@ -10,10 +10,9 @@ import pytest
 from bench.sizing.__main__ import TABLE, answers, table
 from data import synthetic
 from data.synthetic import VOLUME, fio_run
-from goldens import Golden, cases, document, present
+from goldens import DATA, Golden, cases, document, present
 from iocurve.advice import facts, sizing, volumes
-from iocurve.advice.demand import Alternative, Demand, measured_demand, parse_mix, read_prices
-from iocurve.advice.observation import KindObserved, Observation, ObservedInterval
+from iocurve.advice.demand import Demand, measured_demand, parse_mix, read_prices
 from iocurve.analysis import read
 from iocurve.analysis.limit_groups import Twice
 from iocurve.analysis.limit_kinds import LIMIT_KINDS
@@ -34,10 +33,6 @@ def demanded(**amounts: Any) -> Demand:
 def size(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     assert commands.run(["size", *arguments, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
-
-
-def alternative(found: sizing.Sizing, name: str, how: str = "") -> Alternative:
-    return next(one for one in found.alternatives if one.name == name and one.how.startswith(how))
 
 
 @pytest.mark.slow
@@ -80,20 +75,18 @@ def test_prices_that_cannot_be_read_are_refused(text: str, error: str, tmp_path:
 
 @cases("advice/disks")
 def test_disks(demand: dict[str, int], name: str, count: int, vm: str) -> None:
-    one = alternative(sizing.sized(demanded(**demand), kinds=("disk",)), name)
+    found = sizing.sized(demanded(**demand), kinds=("disk",))
+    (one,) = (one for one in found.alternatives if one.name == name)
     assert (one.count, one.vm) == (count, vm)
 
 
-def test_what_a_chain_carries_and_which_link_binds() -> None:
-    chain = sizing.chain("premium:70.31TiB", demand=Demand(), clients=12, vm="Standard_D32s_v5")
-    assert chain.binds == "volume's throughput: 4,499.8 MiB/s"
-    writes = sizing.chain("large-ultra:101TiB", demand=Demand(read_percent=0), clients=4, vm="Standard_E32s_v5")
-    assert (writes.binds, writes.bytes_per_s) == ("network of 4 × E32s_v5, writes: 7,629.4 MiB/s", 4 * 2_000_000_000)
-    mixed = sizing.chain(
-        "ultra:10TiB", demand=Demand(read_percent=50, block_bytes=64 * KIB), clients=1, vm="Standard_D32s_v5"
-    )
-    # Half of the load is written: the network of one machine carries twice what it sends.
-    assert (mixed.bytes_per_s, mixed.binds) == (1280 * MIB, "volume's throughput: 1,280 MiB/s")
+@cases("advice/chains")
+def test_what_a_chain_carries_and_which_link_binds(
+    have: str, demand: dict[str, int], clients: int, vm: str, binds: str, mib_per_s: float
+) -> None:
+    chain = sizing.chain(have, demand=Demand(**demand), clients=clients, vm=f"Standard_{vm}_v5")
+    carried = round(present(chain.bytes_per_s) / MIB, 1)
+    assert (carried, chain.binds) == (mib_per_s, f"{binds}: {mib_per_s:,.1f}".removesuffix(".0") + " MiB/s")
 
 
 @cases("advice/errors_of_a_configuration")
@@ -125,27 +118,8 @@ def test_a_measured_curve(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         measured_demand(path, iops=0, bytes_per_s=0, block_bytes=64 * MIB)
 
 
-def test_an_observation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def seen(operations: int, size: int, seconds: float) -> KindObserved:
-        return KindObserved(
-            operations=operations, bytes=operations * size, seconds=seconds, latency_us_total=operations * 2_000.0
-        )
-
-    busy = ObservedInterval(start_s=0.0, read=seen(7_000, 8 * KIB, 1.0), write=seen(3_000, 8 * KIB, 1.0))
-    calm = ObservedInterval(start_s=1.0, read=seen(0, 0, 1.0), write=seen(0, 0, 1.0))
-    path = tmp_path / "observed.json"
-    path.write_text(
-        Observation(
-            subject="/mnt/app",
-            counters="mountstats",
-            began="2026-11-24T00:00:00Z",
-            seconds=2.0,
-            read=seen(7_000, 8 * KIB, 2.0),
-            write=seen(3_000, 8 * KIB, 2.0),
-            intervals=(busy, calm),
-        ).to_json()
-    )
-    demand = size(capsys, "--from", str(path))["demand"]
+def test_an_observation(capsys: pytest.CaptureFixture[str]) -> None:
+    demand = size(capsys, "--from", str(DATA / "advice/observed.json"))["demand"]
     assert (demand["iops"], demand["block_bytes"], demand["read_percent"]) == (10_000, 8 * KIB, 70.0)
     assert demand["latency_ns"] == 2 * MILLISECOND_NS
 
@@ -193,12 +167,11 @@ def test_a_window_is_bandwidth_times_round_trip() -> None:
 
 def test_the_smallest_premium_quota_for_4500_mib_per_s() -> None:
     figure = present(profile.load("anf-premium").throughput_mib_per_s)
-    assert (
-        facts.smallest_quota(lambda quota: figure.of(Sized(quota_bytes=quota)) >= 4500, 50, 102_400)
-        == Fraction("70.3125") * TIB
-    )
-    assert facts.smallest_quota(lambda quota: figure.of(Sized(quota_bytes=quota)) >= 4501, 50, 102_400) is None
-    assert facts.smallest_quota(lambda quota: figure.of(Sized(quota_bytes=quota)) >= 1, 50, 102_400) == 50 * GIB
+
+    def smallest(mib_per_s: int) -> int | None:
+        return facts.smallest_quota(lambda quota: figure.of(Sized(quota_bytes=quota)) >= mib_per_s, 50, 102_400)
+
+    assert list(map(smallest, (4500, 4501, 1))) == [Fraction("70.3125") * TIB, None, 50 * GIB]
 
 
 def test_every_fact_has_a_page() -> None:
@@ -210,13 +183,7 @@ def test_every_fact_has_a_page() -> None:
 # ---- twice the throughput, half the latency
 
 
-AXES: dict[str, int | float | str] = {
-    "read_percent": 100,
-    "block_bytes": 64 * KIB,
-    "depth": 32,
-    "nconnect": 4,
-    "order": "random",
-}
+AXES = synthetic.AXES | {"block_bytes": 64 * KIB, "depth": 32, "nconnect": 4}
 
 
 def twice(code: str, *, confidence: str = "certain", target: TargetFacts = VOLUME, iops: float = 8_000) -> Twice | None:
@@ -225,17 +192,6 @@ def twice(code: str, *, confidence: str = "certain", target: TargetFacts = VOLUM
     sure: Any = confidence
     limit = Limit(code=code, short_name=LIMIT_KINDS[code].short_name, text="at a limit", confidence=sure)
     return read(synthetic.result([point.replace(limit=limit)], target=target)).twice
-
-
-def level(name: str, quota_tib: int, mib_per_s: int, next_mib: int) -> TargetFacts:
-    values = {"throughput_bytes_per_s": mib_per_s * MIB}
-    return VOLUME.replace(
-        service_level=name,
-        quota_bytes=quota_tib * TIB,
-        caps=caps(values),
-        next_tib_bytes_per_s=next_mib * MIB,
-        latency_mean_ns=None,
-    )
 
 
 @cases("advice/twice")
@@ -247,6 +203,11 @@ def test_a_limit_says_what_gives_twice_the_rate_and_half_the_latency(
     facts: dict[str, Any],
     golden: Golden,
 ) -> None:
-    target = level(*service_level) if service_level else VOLUME
+    target = VOLUME
+    if service_level:
+        name, quota_tib, mib_per_s, next_mib = service_level
+        own = caps({"throughput_bytes_per_s": mib_per_s * MIB})
+        target = target.replace(service_level=name, quota_bytes=quota_tib * TIB, caps=own, latency_mean_ns=None)
+        target = target.replace(next_tib_bytes_per_s=next_mib * MIB)
     found = twice(code, confidence=confidence, target=target.replace(**facts), iops=iops)
     golden.check(found and [found.for_rate, found.for_latency])

@@ -31,10 +31,8 @@ def run(latencies: dict[int, int], seconds: int = 10, **fields: object) -> Worke
     intervals = synthetic.intervals([10] * seconds)
     slow = intervals[5].operations["read"].replace(max_ns=max(latencies))
     intervals[5] = intervals[5].replace(operations={"read": slow})
-    made = synthetic.worker_outcome(
-        {"read": synthetic.kind(latencies, 4096)}, window_ns=(0, seconds * SECOND_NS), intervals=intervals
-    )
-    return made.replace(**fields)
+    done, window = {"read": synthetic.kind(latencies, 4096)}, (0, seconds * SECOND_NS)
+    return synthetic.worker_outcome(done, window_ns=window, intervals=intervals).replace(**fields)
 
 
 def codes(worker: WorkerOutcome) -> list[str]:
@@ -67,13 +65,9 @@ def test_a_stall_near_the_start_is_no_change_of_level() -> None:
 
 
 def test_a_stall_that_drains_after_the_window_started_before_its_end() -> None:
-    worker = run({MS: 2_500}, seconds=4 + 2, drained_ns=9_000 * MS)
-    kind = worker.operations["read"]
-    worker = worker.replace(
-        operations={"read": kind.replace(service=synthetic.kind({MS: 2_500, 6_500 * MS: 1}, 1).service)}
-    )
-    stall = longest_stall([worker])
-    assert stall == (2_500 * MS, 6_500 * MS)
+    late = {"read": synthetic.kind({MS: 2_500, 6_500 * MS: 1}, 4096)}
+    worker = run({MS: 2_500}, seconds=4 + 2, drained_ns=9_000 * MS).replace(operations=late)
+    assert longest_stall([worker]) == (2_500 * MS, 6_500 * MS)
 
 
 def test_the_target_is_not_blamed_for_the_absence_of_the_client() -> None:
@@ -156,10 +150,6 @@ def point_of(worker: WorkerOutcome, machine: MachineUse | None = None) -> Point:
     return synthetic.point(synthetic.plan([synthetic.worker_plan()]), worker, machine=machine)
 
 
-def use(delay: float) -> MachineUse:
-    return MachineUse(busy_share=0.9, cpus=2, thread_delay_share=delay)
-
-
 def told(point: Point) -> str:
     return dict(remarks(point))["target_stalled"]
 
@@ -168,8 +158,9 @@ def test_a_stall_names_this_machine_where_it_lacked_processors_for_a_part_of_it(
     worker = run({MS: 10_000, 3_000 * MS: 1})
     assert told(point_of(worker)).startswith("p: the target stalled 3 s after the start of the load: an operation took")
     # 12 % of 10 s are 1.2 s of a stall of 3 s, 2 % are less than a tenth of it.
-    matches("result#stall names this", told(point_of(worker, use(0.12))))
-    assert told(point_of(worker, use(0.02))) == told(point_of(worker))
+    much, little = (MachineUse(busy_share=0.9, cpus=2, thread_delay_share=delay) for delay in (0.12, 0.02))
+    matches("result#stall names this", told(point_of(worker, much)))
+    assert told(point_of(worker, little)) == told(point_of(worker))
 
 
 def test_a_stall_in_which_the_client_was_away_for_less_than_half_names_it() -> None:
@@ -178,8 +169,8 @@ def test_a_stall_in_which_the_client_was_away_for_less_than_half_names_it() -> N
 
 
 def test_shares_of_reads_of_what_was_never_written_are_in_the_records() -> None:
-    worker = run({MS: 100}, counters={"unwritten_bytes": 256, "file_bytes": 1024, "sampled_reads": 8, "zero_reads": 2})
-    (record,) = synthetic.result([point_of(worker)]).to_records()
-    assert (record["unwritten_share"], record["zero_reads_share"]) == (0.25, 0.25)
-    (record,) = synthetic.result([point_of(run({MS: 100}))]).to_records()
-    assert "unwritten_share" not in record
+    counters = {"unwritten_bytes": 256, "file_bytes": 1024, "sampled_reads": 8, "zero_reads": 2}
+    runs = [point_of(run({MS: 100}, counters=counted)) for counted in (counters, {})]
+    first, second = (synthetic.result([one]).to_records()[0] for one in runs)
+    assert (first["unwritten_share"], first["zero_reads_share"]) == (0.25, 0.25)
+    assert "unwritten_share" not in second

@@ -3,14 +3,16 @@
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from bench.servers import IOCURVE
-from bench.servers import volume as served
 from programs import iocurve
+from vdbench_runs import anchor, report
+
+__all__ = ["anchor"]
 
 pytestmark = pytest.mark.slow
 
@@ -61,16 +63,6 @@ def killed(directory: Path, anchor: str, rd: str, format_: str = "yes") -> None:
         process.send_signal(signal.SIGKILL)
 
 
-@pytest.fixture(params=["local", "3", "4.1"])
-def anchor(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A directory for a tree, on this machine and on a volume."""
-    if request.param == "local":
-        yield str(tmp_path / "tree")
-        return
-    with served("--unlimited") as server:
-        yield server.url_of(request.param).replace("?", "/tree?")
-
-
 @pytest.mark.parametrize("rd", [MIXED, WRITES])
 def test_a_run_that_was_killed_is_recovered_without_a_false_error(anchor: str, rd: str, tmp_path: Path) -> None:
     killed(tmp_path, anchor, rd)
@@ -98,65 +90,46 @@ def test_a_format_that_was_killed_is_recovered(tmp_path: Path) -> None:
         assert ended.returncode == 0, (number, ended.stderr)
 
 
-def overwrite(tree: Path) -> None:
-    """A block of one file has content that no run wrote."""
-    with (tree / SECOND).open("r+b") as file:
-        file.seek(4096)
-        file.write(b"x" * 4096)
+Change = Callable[[bytes, bytes], tuple[bytes, bytes | None]]
+CHANGES: dict[str, tuple[Change, list[str]]] = {
+    "a block that no run wrote": (
+        lambda first, second: (first, second[:4096] + b"x" * 4096 + second[8192:]),
+        [f"verification of 4096 bytes at offset 4096 of {{tree}}/{SECOND} failed: it has no header"],
+    ),
+    "a block of a file whose contents are valid by themselves": (
+        lambda first, second: (first, first[:4096] + second[4096:]),
+        [f"at offset 0 of {{tree}}/{SECOND} failed: it holds data of offset 0 of {{tree}}/{FIRST}"],
+    ),
+    "each other's contents": (
+        lambda first, second: (second, first),
+        [f"misdirected write: 4096 bytes at offset 0 of {{tree}}/{name}: it holds" for name in (FIRST, SECOND)],
+    ),
+    "a shorter file": (
+        lambda first, second: (first, second[:8192]),
+        [f"wrong size: {{tree}}/{SECOND}: its size is 8192 bytes instead of 12288"],
+    ),
+    "no file": (lambda first, _: (first, None), [f"missing: {{tree}}/{SECOND}: it was created, and is not there"]),
+}
+"""New contents of two files by the old ones, and the errors that name them."""
 
 
-def older(tree: Path) -> None:
-    """A block of one file is that of a file whose contents are valid by themselves."""
-    with (tree / FIRST).open("rb") as other, (tree / SECOND).open("r+b") as file:
-        file.write(other.read(4096))
-
-
-def exchange(tree: Path) -> None:
-    """Two files have each other's names."""
-    (tree / FIRST).rename(tree / "kept")
-    (tree / SECOND).rename(tree / FIRST)
-    (tree / "kept").rename(tree / SECOND)
-
-
-def shorten(tree: Path) -> None:
-    """A file is shorter than it was written."""
-    with (tree / SECOND).open("r+b") as file:
-        file.truncate(8192)
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        (overwrite, [f"verification of 4096 bytes at offset 4096 of {{tree}}/{SECOND} failed: it has no header"]),
-        (older, [f"at offset 0 of {{tree}}/{SECOND} failed: it holds data of offset 0 of {{tree}}/{FIRST}"]),
-        (
-            exchange,
-            [
-                f"misdirected write: 4096 bytes at offset 0 of {{tree}}/{SECOND}: it holds",
-                f"misdirected write: 4096 bytes at offset 0 of {{tree}}/{FIRST}: it holds",
-            ],
-        ),
-        (shorten, [f"wrong size: {{tree}}/{SECOND}: its size is 8192 bytes instead of 12288"]),
-        (lambda tree: (tree / SECOND).unlink(), [f"missing: {{tree}}/{SECOND}: it was created, and is not there"]),
-    ],
-)
+@pytest.mark.parametrize("changed", CHANGES)
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_a_change_behind_the_journal_is_named(
-    change: Callable[[Path], object], expected: list[str], *, is_killed: bool, tmp_path: Path
-) -> None:
-    tree = tmp_path / "tree"
+def test_a_change_behind_the_journal_is_named(changed: str, *, is_killed: bool, tmp_path: Path) -> None:
+    tree, (change, expected) = tmp_path / "tree", CHANGES[changed]
     if is_killed:
         killed(tmp_path, str(tree), WRITES)
     else:
         assert run(tmp_path, "-j", str(tree), WRITES, "yes").returncode == 0
-    change(tree)
+    paths = (tree / FIRST, tree / SECOND)
+    for path, content in zip(paths, change(*(path.read_bytes() for path in paths)), strict=True):
+        path.unlink() if content is None else path.write_bytes(content)
     for _ in range(2):
         ended = run(tmp_path, "-jr", str(tree))
         assert ended.returncode != 0
         assert "Starting RD=reads" not in ended.stdout
-        errors = ended.stderr + (tmp_path / "output" / "errorlog.html").read_text()
-        for text in expected:
-            assert text.format(tree=tree) in errors
+        errors = ended.stderr + report(tmp_path, "errorlog")
+        assert [text for text in expected if text.format(tree=tree) not in errors] == []
 
 
 def test_a_file_that_was_deleted_and_is_there_again_is_named(tmp_path: Path) -> None:
@@ -168,8 +141,7 @@ def test_a_file_that_was_deleted_and_is_there_again_is_named(tmp_path: Path) -> 
     (tree / FIRST).write_bytes(kept)
     ended = run(tmp_path, "-jro", str(tree))
     assert ended.returncode != 0
-    errors = (tmp_path / "output" / "errorlog.html").read_text()
-    assert f"unexpected: {tree}/{FIRST}: it is there, and should not be" in errors
+    assert f"unexpected: {tree}/{FIRST}: it is there, and should not be" in report(tmp_path, "errorlog")
 
 
 def test_a_journal_is_of_one_tree(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Loads on trees of files: as scenarios write them, as plans, laid out and removed, and in reports."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,17 +11,16 @@ from goldens import cases, data, matches, present
 from iocurve.analysis import read
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.foundation.errors import DialectError, PlanError
-from iocurve.foundation.units import SECOND_NS
 from iocurve.measure import jobs
-from iocurve.measure.scenario import command, runner
+from iocurve.measure.scenario import runner
 from iocurve.measure.scenario.cases import Cases
 from iocurve.measure.scenario.document import Scenario, load
 from iocurve.report.figures import figures
 from iocurve.report.progress import NoView
 from iocurve.result.document import Point
-from iocurve.targets import target as targets
 from iocurve.targets.opened_target import UNOPENED
 from iocurve.targets.places import LocalPlace
+from test_scenario import requested
 
 TREE = data("native/tree.toml")
 
@@ -34,8 +34,7 @@ def test_a_tree_has_the_width_of_the_form_and_the_files_of_the_axis(tmp_path: Pa
     made = scenario(tmp_path)
     cases = Cases(made, made.full, {"volume": UNOPENED}, "00000000").all()
     assert [case.name for case in cases] == ["names files 2", "names files 4"]
-    tree = cases[1].job.sections[0].load.tree
-    assert tree
+    tree = present(cases[1].job.sections[0].load.tree)
     assert (tree.depth, tree.width, tree.files, tree.file_count, tree.bytes) == (2, 2, 4, 16, 49_152)
     assert cases[1].axes == {"files": 4, "depth": 4, "nconnect": 1}
 
@@ -51,9 +50,7 @@ def test_a_tree_that_says_nothing_useful_is_an_error_with_its_line(
 
 def test_a_file_or_device_has_no_trees(tmp_path: Path) -> None:
     (file := tmp_path / "file").write_bytes(b"\0" * (1 << 20))
-    request = command.requested(
-        scenario(tmp_path), [str(file)], quick=False, full=True, scale=None, points=(), overwrite=True, keep_data=False
-    )
+    request = requested(scenario(tmp_path), [str(file)], full=True, overwrite=True)
     with pytest.raises(PlanError, match="works on many files, and needs a directory or an NFS export"):
         runner.carry_out(request, NoView(), lambda _: None)
 
@@ -67,34 +64,23 @@ def test_a_tree_is_laid_out_before_each_point_and_removed_at_the_end(
     target = str(directory) if where == "directory" else volume.url
     # Probes lay trees out in the same way: in a directory they follow the points.
     made = scenario(tmp_path, TREE if where == "directory" else f"probe = false\n{TREE}")
-    request = command.requested(
-        made, [target], quick=False, full=True, scale=None, points=(), overwrite=False, keep_data=False
-    )
-    result = runner.carry_out(request, NoView(), lambda _: None)
+    result = runner.carry_out(requested(made, [target], full=True), NoView(), lambda _: None)
     assert [point.outcome.state for point in result.points] == ["finished", "finished"], result.notes
     kinds = result.points[0].summary().kinds
     assert {"getattr", "create", "readdir", "write_file"} <= kinds.keys()
     assert kinds["readdir"].entries > 0
     assert [path.name for path in directory.iterdir()] == ["other"]
-    (place,) = [targets.parse(target)]
-    if where == "directory":
-        assert LocalPlace(directory).names(".manifest.json") == []
-    del place
+    assert LocalPlace(directory).names(".manifest.json") == []
 
 
 def point(files: int, scale: float) -> Point:
     counts = {"getattr": 600, "lookup": 300, "readdir": 100}
-    operations = {
-        name: synthetic.kind(synthetic.spread(round(200_000 * scale), count), 0) for name, count in counts.items()
-    }
-    operations["readdir"] = operations["readdir"].replace(entries=5_000)
-    return Point(
-        name=f"names files {files}",
-        family="names",
-        axes={"files": files},
-        plan=synthetic.plan([synthetic.worker_plan(list(counts.items()))]),
-        outcome=synthetic.outcome(synthetic.worker_outcome(operations, window_ns=(0, SECOND_NS))),
-    )
+    latency_ns = round(200_000 * scale)
+    done = {name: synthetic.kind(synthetic.spread(latency_ns, count), 0) for name, count in counts.items()}
+    done["readdir"] = done["readdir"].replace(entries=5_000)
+    planned = synthetic.plan([synthetic.worker_plan(list(counts.items()))])
+    named: dict[str, Any] = {"name": f"names files {files}", "family": "names", "axes": {"files": files}}
+    return synthetic.point(planned, synthetic.worker_outcome(done), **named)
 
 
 def test_a_report_has_the_rate_and_the_latency_of_each_kind() -> None:

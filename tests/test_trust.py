@@ -177,12 +177,11 @@ def test_a_scenario_that_asks_for_rates_is_answered_by_the_highest() -> None:
 def rates(*rows: tuple[str, dict[str, Any], float]) -> Result:
     """Random reads: the family, the axes and the IOPS of each point."""
     base: dict[str, Any] = {"order": "random", "block_bytes": 4096, "read_percent": 100, "nconnect": 1, "depth": 16}
-    return synthetic.result(
-        [
-            synthetic.nfs_point(f"{family} {number}", "read", {**base, **axes}, rate).replace(family=family)
-            for number, (family, axes, rate) in enumerate(rows)
-        ]
-    )
+    points = [
+        synthetic.nfs_point(f"{family} {number}", family, {**base, **axes}, rate)
+        for number, (family, axes, rate) in enumerate(rows)
+    ]
+    return synthetic.result(points)
 
 
 def test_families_are_answered_by_the_highest_rate_of_each_and_its_gain_from_depth() -> None:
@@ -196,11 +195,11 @@ def test_families_are_answered_by_the_highest_rate_of_each_and_its_gain_from_dep
 
 
 def test_the_fewest_clients_that_reach_the_highest_rate_are_named() -> None:
+    measured = {(1, 1): 100, (4, 1): 400, (7, 1): 700, (1, 4): 300, (4, 4): 1000, (7, 4): 990}
     result = rates(
         *(
             ("f", {"clients": clients, "nconnect": nconnect, "depth": 16 * clients}, rate)
-            for nconnect, of_clients in ((1, (100, 400, 700)), (4, (300, 1000, 990)))
-            for clients, rate in zip((1, 4, 7), of_clients, strict=True)
+            for (clients, nconnect), rate in measured.items()
         )
     )
     answer, *_ = read(result.replace(scenario=scenario("fewest clients"))).headlines
@@ -212,11 +211,8 @@ def test_fewer_clients_whose_interval_reaches_the_highest_rate_are_named_too(mon
     measured = ((1, 300.0), (6, 900.0), (7, 1000.0), (20, 1005.0))
     result = rates(*(("f", {"clients": clients, "depth": 16 * clients}, rate) for clients, rate in measured))
     bounds = {900: Interval(value=900, low=800, high=990)}
-    monkeypatch.setattr(
-        Point,
-        "rate_interval",
-        lambda point, *_: bounds.get(round(point.summary().iops), Interval(value=1, low=None, high=None)),
-    )
+    none = Interval(value=1, low=None, high=None)
+    monkeypatch.setattr(Point, "rate_interval", lambda point, *_: bounds.get(round(point.summary().iops), none))
     answer, *_ = read(result.replace(scenario=scenario("fewest clients"))).headlines
     assert answer.value == "6–7"
 

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.servers import Server
 from data import synthetic
 from data.synthetic import interval, kind, worker_outcome
-from goldens import Golden, cases, matches
+from goldens import Golden, cases, matches, present
 from iocurve.cli.dialects import run as run_dialect
 from iocurve.dialects.vdbench.command import read_command
 from iocurve.dialects.vdbench.explanation import explain
@@ -24,7 +23,9 @@ from iocurve.foundation.errors import DialectError, PlanError
 from iocurve.foundation.units import SECOND_NS
 from iocurve.machine.processes import ProcessorMeter, Processors
 from iocurve.measure import local
-from vdbench_runs import command_of, read_here, run_file
+from vdbench_runs import anchor, command_of, flat_rows, read_here, report, run_file
+
+__all__ = ["anchor"]
 
 NOON = datetime(2016, 12, 2, 10, 12, 43, 103_000, UTC)
 RD = "rd=rd1,fwd=fwd1,fwdrate=max,elapsed=2,interval=1"
@@ -52,20 +53,13 @@ def counts(outcome: Outcome) -> dict[str, int]:
 def formatted(directory: Path, anchor: str, rd: str = ",format=yes") -> dict[str, int]:
     """Formats the tree."""
     made = prepared(directory, "operation=read", rd, anchor)
-    plan = made.file_plans.formats(made.runs[0], already=False)
-    return counts(local.run(plan.plan))
+    return counts(local.run(made.file_plans.formats(made.runs[0], already=False).plan))
 
 
 def ran(directory: Path, fwd: str, anchor: str, rd: str = "") -> dict[str, int]:
     """Runs the workload without a format."""
     made = prepared(directory, fwd, rd, anchor)
-    plan = made.file_plans.run(made.runs[0], None)
-    return counts(local.run(plan.plan))
-
-
-def placed(place: str, tmp_path: Path, volume: Server) -> str:
-    """An anchor in a directory, or on the embedded volume by this version of NFS."""
-    return str(tmp_path / "tree") if place == "local" else volume.url_of(place).replace("?", f"/{tmp_path.name}?")
+    return counts(local.run(made.file_plans.run(made.runs[0], None).plan))
 
 
 def on_disk(anchor: Path) -> tuple[int, int, int]:
@@ -100,13 +94,11 @@ def test_a_tree_of_another_shape_stays_or_goes_as_format_says(
 ) -> None:
     # As with vdbench 5.04.07 once its vdb_control.file, which ends a run on another shape, is gone.
     anchor = tmp_path / "tree"
-    other = f"fsd=fsd1,anchor={anchor},depth=1,width=2,files=3,size=4k"
-    own = f"fsd=fsd1,anchor={anchor},depth=2,width=1,files=2,size=8k"
-    rd = "rd=rd1,fwd=fwd1,fwdrate=max,elapsed=2,interval=1"
+    other, own = "depth=1,width=2,files=3,size=4k", "depth=2,width=1,files=2,size=8k"
 
-    def ran_with(fsd: str, form: str) -> list[str]:
-        text = f"{fsd}\nfwd=fwd1,fsd=fsd1,operation=read,xfersize=4k,fileselect=once\n{rd},format={form}\n"
-        (tmp_path / "p").write_text(text, encoding="utf-8")
+    def ran_with(shape: str, form: str) -> list[str]:
+        text = f"fsd=fsd1,anchor={anchor},{shape}\nfwd=fwd1,fsd=fsd1,operation=read,xfersize=4k,fileselect=once\n"
+        (tmp_path / "p").write_text(f"{text}{RD},format={form}\n", encoding="utf-8")
         assert run_dialect("vdbench", ["-f", str(tmp_path / "p"), "-o", str(tmp_path / "output")]) == 0
         return listed(anchor)
 
@@ -182,24 +174,18 @@ def test_a_format_removes_only_names_of_trees(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", ["local", "3", "4.1"])
 @cases("vdbench/once")
 def test_each_operation_is_done_once_for_each_file(
-    tmp_path: Path, shared_volume: Server, place: str, fwd: str, expected: dict[str, int]
+    tmp_path: Path, anchor: str, fwd: str, expected: dict[str, int]
 ) -> None:
-    anchor = placed(place, tmp_path, shared_volume)
     formatted(tmp_path, anchor)
     assert ran(tmp_path, fwd, anchor) == expected
 
 
-@pytest.mark.parametrize("place", ["local", "3", "4.1"])
-def test_a_tree_is_made_and_removed_by_operations(tmp_path: Path, shared_volume: Server, place: str) -> None:
-    anchor = placed(place, tmp_path, shared_volume)
+def test_a_tree_is_made_and_removed_by_operations(tmp_path: Path, anchor: str) -> None:
     formatted(tmp_path, anchor, ",format=(clean,only)")
-    assert ran(tmp_path, "operation=mkdir,threads=2", anchor) == {"mkdir": 6}
-    assert ran(tmp_path, "operation=create,threads=2", anchor) == {"create": 12, "close": 12}
-    assert ran(tmp_path, "operation=delete,threads=2", anchor) == {"delete": 12}
-    assert ran(tmp_path, "operation=rmdir,threads=2", anchor) == {"rmdir": 6}
+    done = [ran(tmp_path, f"operation={kind},threads=2", anchor) for kind in ("mkdir", "create", "delete", "rmdir")]
+    assert done == [{"mkdir": 6}, {"create": 12, "close": 12}, {"delete": 12}, {"rmdir": 6}]
 
 
 def test_sequential_transfers_continue_where_stopafter_ended_them(tmp_path: Path) -> None:
@@ -273,14 +259,10 @@ def test_over_nfs_the_threads_are_operations_in_flight_of_one_worker(tmp_path: P
 def test_anchors_are_mapped_as_luns_are(tmp_path: Path) -> None:
     (tmp_path / "p").write_text(f"fsd=f,anchor=/mnt/x,count=(1,2)\nfwd=fwd1,fsd=f*\n{RD}\n", encoding="utf-8")
     arguments = ["-f", str(tmp_path / "p"), "--map-lun"]
-    for goal, expected in (
-        ("/mnt/*=nfs://h/vol/{sd}", ["nfs://h/vol/f1", "nfs://h/vol/f2"]),
-        ("/mnt/*=/data", ["/data/mnt_x1", "/data/mnt_x2"]),
-        ("/mnt=/data", ["/data/x1", "/data/x2"]),
-    ):
-        made = read_command([*arguments, goal], cwd=tmp_path)
-        assert made.file_systems
-        assert [tree.anchor for tree in made.file_systems.trees.values()] == expected
+    goals = ("/mnt/*=nfs://h/vol/{sd}", "/mnt/*=/data", "/mnt=/data")
+    systems = [present(read_command([*arguments, goal], cwd=tmp_path).file_systems) for goal in goals]
+    places = ("nfs://h/vol/f", "/data/mnt_x", "/data/x")
+    assert [[tree.anchor for tree in one.trees.values()] for one in systems] == [[f"{at}1", f"{at}2"] for at in places]
     assert split_anchor("nfs://h:1/vol/a?uid=0") == ("nfs://h:1/vol?uid=0", "a")
     assert split_anchor("nfs://h/vol") == ("nfs://h/vol", "")
 
@@ -340,22 +322,20 @@ def test_a_run_writes_a_format_and_its_reports(tmp_path: Path) -> None:
     assert [(plan.name, len(plan.groups[0].workers)) for plan in engine.plans] == [("format_for_rd1", 8), ("rd1", 1)]
     starts = [line[13:] for line in text.splitlines() if "Starting" in line]
     assert starts == ["Starting RD=format_for_rd1", "Starting RD=rd1; elapsed=2; fwdrate=max. For loops: None"]
-    flat = [line.split() for line in (tmp_path / "output/flatfile.html").read_text().splitlines()]
-    names = next(line for line in flat if line[:1] == ["tod"])
-    last = dict(zip(names, flat[-1], strict=True))
+    *_, last = flat_rows(tmp_path)
     matches(
         "vdbench_file_runs/a_run_writes_a_format_and_its_reports",
         {name: last[name] for name in ("Run", "Interval", "Rate", "Read_rate", "Open_rate", "Mkdir_rate")},
     )
     for name in ("fsd1", "fwd1", "format", "anchors"):
         assert (tmp_path / f"output/{name}.html").is_file()
-    summary = (tmp_path / "output/summary.html").read_text()
+    summary = report(tmp_path, "summary")
     assert "avg_2-2" in summary
     # Each link leads to the announcement of its run.
     for number, run in enumerate(("format_for_rd1", "rd1")):
         assert f'<A HREF="#_{number}">{run} For loops: None</A>' in summary
         assert f'<a name="_{number}"></a><i><b>10:12:43.103 Starting RD={run}' in summary
-    log = (tmp_path / "output/logfile.html").read_text()
+    log = report(tmp_path, "logfile")
     assert "READ_OPENS          Files opened for read activity:                   4          2/sec" in log
     assert "FILE_CREATES        Files created:                                   32         16/sec" in log
 
@@ -367,11 +347,11 @@ def test_the_report_on_the_only_host_has_the_lines_of_the_summary(
     printed(prepared(tmp_path, "operation=read", "", "/tmp/x"), Engine())
 
     def lines(name: str) -> list[str]:
-        text = (tmp_path / "output" / name).read_text()
+        text = report(tmp_path, name)
         return [line for line in text.splitlines() if line.split()[1:2] in (["1"], ["2"], ["avg_2-2"])]
 
-    assert lines("localhost.html") == lines("fsd1.html") == lines("summary.html")
-    (last,) = [line.split() for line in lines("localhost.html") if "avg_2-2" in line]
+    assert lines("localhost") == lines("fsd1") == lines("summary")
+    (last,) = [line.split() for line in lines("localhost") if "avg_2-2" in line]
     assert last[4:6] == ["6.9", "3.00"]
 
 
@@ -383,7 +363,7 @@ def test_stopcurve_leaves_the_other_points_of_a_file_systems_curve_out(tmp_path:
     engine = Engine()
     printed(read_here(tmp_path, text), engine)
     assert [plan.name for plan in engine.plans] == ["rd1", "rd1_(10%)", "rd2"]
-    log = (tmp_path / "output/logfile.html").read_text()
+    log = report(tmp_path, "logfile")
     assert "stopcurve=0.45 is reached; the remaining points of the curve are skipped" in log
 
 
@@ -396,7 +376,7 @@ def test_enough_data_ends_a_run_but_not_its_format(tmp_path: Path) -> None:
 def test_the_skew_report_has_file_workloads(tmp_path: Path) -> None:
     text = f"fsd=fsd1,anchor=/tmp/x,files=1\nfwd=fwd1,fsd=fsd1\nfwd=fwd2,fsd=fsd1\n{RD.replace('fwd1', 'fwd*')}\n"
     printed(read_here(tmp_path, text), Engine())
-    skew = [line.split() for line in (tmp_path / "output/skew.html").read_text().splitlines() if line[:3] == "fwd"]
+    skew = [line.split() for line in report(tmp_path, "skew").splitlines() if line[:3] == "fwd"]
     assert skew == [["fwd1", "8.00", "50.00", "0.450"], ["fwd2", "8.00", "50.00", "0.450"]]
 
 
@@ -447,12 +427,7 @@ def test_the_sample_of_file_systems_is_vdbenchs(tmp_path: Path, monkeypatch: pyt
 def test_a_run_that_finds_nothing_to_do_says_so(tmp_path: Path, workload: str, run: str, told: str) -> None:
     made = prepared(tmp_path, workload, run, str(tmp_path / "tree"))
     out = io.StringIO()
-
-    def run_plan(_step: object, plan: Plan, watch: object) -> Outcome:
-        del watch
-        return local.run(plan)
-
-    run_file(made, run_plan, out, lambda: NOON)
+    run_file(made, lambda _step, plan, _watch: local.run(plan), out, lambda: NOON)
     assert f"fwd=fwd1 {told}" in out.getvalue()
 
 
@@ -462,12 +437,7 @@ def test_statistics_are_of_all_intervals_of_the_report(tmp_path: Path) -> None:
     made = prepared(tmp_path, "operation=read,xfersize=1000", ",distribution=deterministic", f"{tmp_path}/tree")
     out = io.StringIO()
     run_file(made, lambda _, plan, enough: local.run(plan, enough=enough), out)
-    flat = [line.split() for line in (tmp_path / "output/flatfile.html").read_text().splitlines()]
-    names = next(line for line in flat if line[:1] == ["tod"])
-    rows = [
-        dict(zip(names, line, strict=True)) for line in flat if len(line) == len(names) and line[3:4] != ["Interval"]
-    ]
-    opens = sum(float(one["Open_rate"]) for one in rows if one["Interval"].isdigit())
+    opens = sum(float(one["Open_rate"]) for one in flat_rows(tmp_path) if one["Interval"].isdigit())
     (shown,) = (line.split() for line in out.getvalue().splitlines() if "READ_OPENS" in line)
     count = int(shown[-2].replace(",", ""))
     # The rows have the rates of intervals of a second.

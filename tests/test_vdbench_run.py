@@ -26,7 +26,7 @@ from iocurve.foundation.units import SECOND_NS
 from iocurve.machine.processes import Processors
 from iocurve.result.document import Result
 from programs import IOCURVE, iocurve
-from vdbench_runs import run_file
+from vdbench_runs import flat_rows, report, run_file
 
 MACHINE = HeldMachine(paths={}, directories=frozenset({"/d"}))
 NOON = datetime(2016, 12, 2, 10, 12, 43, 103_000, UTC)
@@ -112,7 +112,7 @@ def test_all_runs_are_repeated(tmp_path: Path) -> None:
 
 
 def test_a_number_after_l_is_seconds(tmp_path: Path) -> None:
-    (tmp_path / "p").write_text(f"{FILE}rd=rd1,wd=wd1,io=max,el=4,in=1\n", encoding="utf-8")
+    (tmp_path / "p").write_text(f"{FILE}{MAX}", encoding="utf-8")
     said = {
         option: read_command(["-f", str(tmp_path / "p"), option], cwd=Path("/d"), machine=MACHINE).loop
         for option in ("-l9", "-l2m", "-l")
@@ -152,7 +152,7 @@ def test_the_directory_has_the_files_that_scripts_look_for(tmp_path: Path) -> No
 def test_the_summary_links_to_every_report(tmp_path: Path) -> None:
     text = f"hd=h1\nhd=h2\n{FILE}wd=wd2,sd=sd1\n"
     printed(tmp_path, "rd=rd1,wd=wd*,io=max,el=4,in=1\n", Engine(reads=3, writes=1), text=text)
-    summary = (tmp_path / "output" / "summary.html").read_text().splitlines()
+    summary = report(tmp_path, "summary").splitlines()
     matches("vdbench_run/the_summary_links_to_every_report", [line for line in summary if "HREF" in line])
     files = {path.name: path.read_text() for path in (tmp_path / "output").glob("*.html")}
     linked = {word.split('"')[1] for text in files.values() for word in text.split() if word.startswith("HREF=")}
@@ -166,14 +166,14 @@ def test_a_host_an_sd_and_a_slave_have_their_reports(tmp_path: Path) -> None:
     runs = 'Link to Run Definitions:         <A HREF="#_0">rd1 For loops: None</A>'
     heads = json.loads(data("vdbench/heads.json"))
     for name, head in heads.items():
-        lines = (tmp_path / "output" / f"{name}.html").read_text().splitlines()
+        lines = report(tmp_path, name).splitlines()
         assert lines[:-4] == [
             f"<title>Vdbench output/{name}.html</title><pre>",
             *(*head, "", runs, "", started, ""),
             STORAGE.header(NOON)[0],
         ]
         assert [line.split()[1] for line in lines[-3:]] == ["1", "2", "avg_2-2"]
-    console = (tmp_path / "output" / "localhost-0.stdout.html").read_text().splitlines()
+    console = report(tmp_path, "localhost-0.stdout").splitlines()
     assert console[1:] == [
         *("stdout/stderr for slave=localhost-0", "", runs, "", started, ""),
         "10:12:43.103 10:12:43.103 Opening sd=sd1,lun=/d/a",
@@ -182,7 +182,7 @@ def test_a_host_an_sd_and_a_slave_have_their_reports(tmp_path: Path) -> None:
 
 
 def statuses(directory: Path) -> list[str]:
-    lines = (directory / "output" / "status.html").read_text().splitlines()
+    lines = report(directory, "status").splitlines()
     assert all(line.startswith("12/02/2016-10:12:43-UTC \t") for line in lines[3:])
     return [line.partition("\t")[2] for line in lines[3:]]
 
@@ -214,9 +214,7 @@ def test_the_status_says_that_a_run_was_cut_short(tmp_path: Path) -> None:
 
 def test_the_flat_file_has_a_column_for_each_name(tmp_path: Path) -> None:
     printed(tmp_path, "rd=rd1,wd=wd1,io=(800),el=4,in=1\n", Engine(reads=300, writes=100))
-    lines = (tmp_path / "output" / "flatfile.html").read_text().splitlines()
-    names, *data = [line.split() for line in lines if line[0] not in "*<"]
-    records = [dict(zip(names, words, strict=True)) for words in data]
+    records = flat_rows(tmp_path)
     assert [record["Interval"] for record in records] == ["1", "2", "3", "4", "avg_2-4"]
     wanted = {"Run": "rd1", "reqrate": "800.0000", "rate": "800.0000", "read%": "75.0000", "xfersize": "4096"}
     assert wanted.items() <= records[-1].items()
@@ -227,13 +225,12 @@ def test_the_flat_file_has_a_column_for_each_name(tmp_path: Path) -> None:
 
 def test_the_histogram_counts_every_operation(tmp_path: Path) -> None:
     printed(tmp_path, MAX, Engine(reads=300, writes=100))
-    lines = (tmp_path / "output" / "histogram.html").read_text().splitlines()
-    assert "    0.400 <       0.600        3,200 100.0000 100.0000  " + "+" * 50 in lines
+    assert f"    0.400 <       0.600        3,200 100.0000 100.0000  {'+' * 50}\n" in report(tmp_path, "histogram")
 
 
 def test_a_run_that_is_cut_short_keeps_its_intervals_and_ends_the_others(tmp_path: Path) -> None:
     engine = Engine(reads=300, writes=100, state="interrupted")
-    text = printed(tmp_path, "rd=rd1,wd=wd1,io=max,el=4,in=1\nrd=rd2,wd=wd1,io=max,el=4,in=1\n", engine)
+    text = printed(tmp_path, MAX + MAX.replace("rd1", "rd2"), engine)
     assert len(engine.plans) == 1
     assert "avg_2-4" in text
     assert "was ended early" in text.splitlines()[-1]
@@ -243,7 +240,7 @@ def test_a_directory_of_another_program_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "output").mkdir()
     (tmp_path / "output" / "summary.html").write_text("theirs")
     printed(tmp_path, MAX, Engine(reads=1, writes=1))
-    assert (tmp_path / "output" / "summary.html").read_text() == "theirs"
+    assert report(tmp_path, "summary") == "theirs"
     assert (tmp_path / "output001" / "summary.html").is_file()
 
 
@@ -252,8 +249,7 @@ def test_our_own_directory_is_used_again_and_what_is_not_ours_in_it_stays(tmp_pa
         printed(tmp_path, MAX, Engine(reads=1, writes=1))
         (tmp_path / "output" / "mine.html").write_text("mine")
     assert not (tmp_path / "output001").exists()
-    assert (tmp_path / "output" / "mine.html").read_text() == "mine"
-    assert (tmp_path / "output" / "totals.html").read_text().count("avg_2-4") == 1
+    assert (report(tmp_path, "mine"), report(tmp_path, "totals").count("avg_2-4")) == ("mine", 1)
 
 
 def test_directories_count_on(tmp_path: Path) -> None:
@@ -279,15 +275,21 @@ def test_names_lead_nowhere(tmp_path: Path) -> None:
 # -- with the engine ---------------------------------------------------------------------------------------------------
 
 
+def averages_of(directory: Path) -> list[list[str]]:
+    """The columns of the averages that a run in a directory prints."""
+    ran = iocurve("vdbench", "-f", "p", cwd=directory)
+    assert ran.returncode == 0, ran.stderr
+    assert "Vdbench execution completed successfully" in ran.stdout
+    return [line.split() for line in ran.stdout.splitlines() if "avg" in line]
+
+
 @pytest.mark.slow
 def test_a_file_is_made_and_read(tmp_path: Path) -> None:
     (tmp_path / "p").write_text("sd=sd1,lun=data,size=4m\nwd=wd1,sd=sd1,xf=8k\nrd=rd1,wd=wd1,io=500,el=2,in=1\n")
     ran = iocurve("vdbench", "-f", "p", "--out", "report", cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert (tmp_path / "data").stat().st_size == 4 << 20
-    averages = [
-        line.split() for line in (tmp_path / "output" / "summary.html").read_text().splitlines() if "avg" in line
-    ]
+    averages = [line.split() for line in report(tmp_path, "summary").splitlines() if "avg" in line]
     assert [(words[1], words[4], words[5]) for words in averages] == [("avg_2-2", "8192", "100.00")]
     assert float(averages[0][2]) > 0
     result = Result.read(tmp_path / "report" / "result.json")
@@ -300,9 +302,7 @@ def test_a_file_on_the_embedded_volume_is_made_and_written(tmp_path: Path, volum
         f"sd=sd1,lun={volume.url.replace('?', '/data?')},size=4m\n"
         "wd=wd1,sd=sd1,xf=64k,seekpct=0,rdpct=0\nrd=rd1,wd=wd1,io=500,el=2,in=1,th=2\n"
     )
-    ran = iocurve("vdbench", "-f", "p", cwd=tmp_path)
-    assert ran.returncode == 0, ran.stderr
-    (total,) = [line.split() for line in ran.stdout.splitlines() if "avg" in line]
+    (total,) = averages_of(tmp_path)
     assert (total[1], total[4], total[5]) == ("avg_2-2", "65536", "0.00")
 
 
@@ -319,17 +319,14 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
         rest, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert "avg_2-" in rest
-    assert "avg_2-" in (tmp_path / "output" / "summary.html").read_text()
+    assert "avg_2-" in report(tmp_path, "summary")
 
 
 @pytest.mark.slow
 def test_enough_data_ends_a_run(tmp_path: Path) -> None:
     (tmp_path / "p").write_text("sd=sd1,lun=data,size=4m\nwd=wd1,sd=sd1\nrd=rd1,wd=wd1,io=max,el=60,in=1,maxdata=1m\n")
-    ran = iocurve("vdbench", "-f", "p", cwd=tmp_path)
-    assert ran.returncode == 0, ran.stderr
-    assert "Vdbench execution completed successfully" in ran.stdout
-    (total,) = [line.split()[1] for line in ran.stdout.splitlines() if "avg" in line]
-    assert int(total.partition("-")[2]) < 60
+    (total,) = averages_of(tmp_path)
+    assert int(total[1].partition("-")[2]) < 60
 
 
 @pytest.mark.slow

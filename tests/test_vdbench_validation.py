@@ -3,6 +3,7 @@
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from iocurve.engine.derived import block_bytes_max
 from iocurve.engine.plan import Verify, VerifyMap
 from iocurve.foundation.errors import DialectError
 from programs import IOCURVE, iocurve
-from vdbench_runs import read_text
+from vdbench_runs import read_text, report
 
 pytestmark = pytest.mark.slow
 
@@ -88,6 +89,21 @@ def run(directory: Path, *options: str, rdpct: int = 0, wd: str = "wd*") -> subp
     return iocurve("vdbench", "-f", "p", *options, cwd=directory)
 
 
+def done(directory: Path, *options: str, **how: Any) -> str:
+    """The output of a run that ends without an error."""
+    ended = run(directory, *options, **how)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def failed(directory: Path, *options: str, **how: Any) -> str:
+    """The error of a run that fails; a recovery alone starts no load."""
+    ended = run(directory, *options, **how)
+    assert ended.returncode != 0
+    assert "-jro" not in options or "Starting RD=rd1" not in ended.stdout
+    return ended.stderr
+
+
 def change(directory: Path) -> None:
     """A byte of every block that was written is not what it was."""
     content = bytearray((directory / "data").read_bytes())
@@ -98,22 +114,16 @@ def change(directory: Path) -> None:
 
 
 def test_workloads_of_one_sd_know_what_the_others_write(tmp_path: Path) -> None:
-    ended = run(tmp_path, "-v", "-vr", rdpct=50)
-    assert ended.returncode == 0, ended.stderr
+    done(tmp_path, "-v", "-vr", rdpct=50)
     assert not list(tmp_path.glob("*.iocurve-map"))
 
 
 def test_a_journal_verifies_what_an_earlier_run_wrote(tmp_path: Path) -> None:
-    assert run(tmp_path, "-j").returncode == 0
-    recovered = run(tmp_path, "-jr", "-r", "rd1")
-    assert recovered.returncode == 0, recovered.stderr
-    assert "Journal recovery: 1 MiB read and verified, no differences" in recovered.stdout
+    done(tmp_path, "-j")
+    assert "Journal recovery: 1 MiB read and verified, no differences" in done(tmp_path, "-jr", "-r", "rd1")
     change(tmp_path)
-    ended = run(tmp_path, "-jro")
-    assert ended.returncode != 0
-    assert "verification of 4096 bytes at offset" in ended.stderr
-    assert "Starting RD=rd1" not in ended.stdout
-    assert "of its content is" in (tmp_path / "output" / "errorlog.html").read_text()
+    assert "verification of 4096 bytes at offset" in failed(tmp_path, "-jro")
+    assert "of its content is" in report(tmp_path, "errorlog")
 
 
 def test_a_block_of_another_sd_is_found_though_all_else_is_the_same(tmp_path: Path) -> None:
@@ -133,20 +143,16 @@ def test_a_block_of_another_sd_is_found_though_all_else_is_the_same(tmp_path: Pa
 
 
 def test_a_recovery_alone_runs_nothing_else(tmp_path: Path) -> None:
-    assert "there is no journal to recover" in run(tmp_path, "-jro").stderr
-    assert run(tmp_path, "-j").returncode == 0
-    ended = run(tmp_path, "-jro")
-    assert ended.returncode == 0, ended.stderr
-    assert "Starting RD=rd1" not in ended.stdout
+    assert "there is no journal to recover" in failed(tmp_path, "-jro")
+    done(tmp_path, "-j")
+    assert "Starting RD=rd1" not in done(tmp_path, "-jro")
 
 
 def test_a_later_run_reads_what_an_earlier_one_of_the_same_file_wrote(tmp_path: Path) -> None:
     """The first run writes, a command that stands in for bad storage changes it, the second reads."""
-    assert run(tmp_path, "-j", wd="wd1").returncode == 0
+    done(tmp_path, "-j", wd="wd1")
     change(tmp_path)
-    ended = run(tmp_path, "-jr", wd="wd2")
-    assert ended.returncode != 0
-    assert "verification of 4096 bytes" in ended.stderr
+    assert "verification of 4096 bytes" in failed(tmp_path, "-jr", wd="wd2")
 
 
 def test_a_journal_survives_a_process_that_is_killed(tmp_path: Path) -> None:
@@ -161,17 +167,13 @@ def test_a_journal_survives_a_process_that_is_killed(tmp_path: Path) -> None:
             if line.split()[1:2] == ["1"]:
                 break
         process.send_signal(signal.SIGKILL)
-    for attempt in range(2):
-        ended = run(tmp_path, "-jro")
-        assert ended.returncode == 0, (attempt, ended.stderr)
-        assert "no differences" in ended.stdout
+    for _ in range(2):
+        assert "no differences" in done(tmp_path, "-jro")
 
 
 def test_a_file_that_is_no_journal_of_ours_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "sd1.iocurve-map").write_text("another program's data" * 9)
-    ended = run(tmp_path, "-j")
-    assert ended.returncode != 0
-    assert "is not a verification map; name another file" in ended.stderr
+    assert "is not a verification map; name another file" in failed(tmp_path, "-j")
     assert (tmp_path / "sd1.iocurve-map").read_text() == "another program's data" * 9
 
 

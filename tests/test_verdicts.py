@@ -24,6 +24,10 @@ NFS = TargetFacts(kind="nfs", address="nfs://server/vol")
 QUIET = MachineUse(busy_share=0.1, cpus=2, own_share=0.05, target_share=0.0, others_share=0.05, steal_share=0.0)
 
 
+def rate_of(count: int, **more: Any) -> Rate:
+    return Rate(unit="operations", count=count, per_ns=SECOND_NS, **more)
+
+
 def known(**limits: int) -> TargetFacts:
     return capped(NFS, **limits)
 
@@ -45,6 +49,12 @@ def point(
         {name: kind({latency_ns: operations}, BLOCK) for name in kinds}, intervals=intervals or []
     )
     return synthetic.point(plan([worker.replace(**changes)]), measured, machine=machine)
+
+
+def of_worker(measured: Point, **changes: Any) -> Point:
+    """The point with other results of its only worker."""
+    (worker,) = measured.outcome.workers
+    return measured.replace(outcome=measured.outcome.replace(workers=(worker.replace(**changes),)))
 
 
 # ---- the target
@@ -123,9 +133,7 @@ def test_a_tebibyte_more_is_worth_what_the_formula_says(target: str, gain: int) 
 def test_a_quota_that_gives_no_more_is_no_advice() -> None:
     target = facts_of(VolumeTarget.of("volume:anf-premium?quota=80TiB"))
     found = present(limit_of(point(4500 * 16), target))
-    assert found.next_step.startswith(
-        "For more throughput, raise the service level (a larger quota gives no more at this level)."
-    )
+    assert "(a larger quota gives no more at this level)" in found.next_step
     assert facts_of(VolumeTarget.of("volume:unlimited")).next_tib_bytes_per_s is None
 
 
@@ -136,14 +144,12 @@ def test_a_rate_above_the_requested_one_is_a_backlog_and_no_limit() -> None:
     """Operations that were due in a ramp in which the target stalled complete in the window: 51,308 IOPS at 38,199."""
     cases: list[tuple[Literal["even", "poisson"], float]] = [("even", 1.03), ("poisson", 1.13)]
     for arrivals, above in cases:
-        rate = Rate(unit="operations", count=1600, per_ns=SECOND_NS, arrivals=arrivals)
-        within = present(limit_of(point(810, kinds=("read", "write"), rate=rate), NFS))
-        assert within.code == "rate"
-        found = present(limit_of(point(round(800 * above), kinds=("read", "write"), rate=rate), NFS))
+        load: dict[str, Any] = {"kinds": ("read", "write"), "rate": rate_of(1600, arrivals=arrivals)}
+        assert present(limit_of(point(810, **load), NFS)).code == "rate"
+        found = present(limit_of(point(round(800 * above), **load), NFS))
         assert (found.code, found.label) == ("backlog", "backlog (certain)")
         assert found.text.startswith(f"catching up: {1600 * above:,.0f} IOPS at a requested rate of 1,600")
-    slow = Rate(unit="operations", count=2, per_ns=SECOND_NS)
-    few = present(limit_of(point(3, rate=slow), NFS))
+    few = present(limit_of(point(3, rate=rate_of(2)), NFS))
     assert few.code == "rate", "an operation at the edge of the window is no backlog"
 
 
@@ -156,9 +162,9 @@ def jobs(*workers: Worker, operations: tuple[int, ...]) -> Point:
 
 
 def test_rates_of_several_jobs_are_one_limit() -> None:
-    rates = [Rate(unit="operations", count=count, per_ns=SECOND_NS) for count in (300, 200)]
     workers = [
-        worker_plan(block_bytes=BLOCK, depth=100, rate=rate, report_group=number) for number, rate in enumerate(rates)
+        worker_plan(block_bytes=BLOCK, depth=100, rate=rate_of(count), report_group=number)
+        for number, count in enumerate((300, 200))
     ]
     found = present(limit_of(jobs(*workers, operations=(300, 200)), NFS))
     assert (found.code, found.text) == ("group_rate", "at the rates asked of its jobs, 500 IOPS together")
@@ -167,9 +173,8 @@ def test_rates_of_several_jobs_are_one_limit() -> None:
 
 
 def test_a_flow_bounds_all_of_its_workers_by_the_rate_of_one() -> None:
-    rate = Rate(unit="operations", count=300, per_ns=SECOND_NS)
     workers = [
-        worker_plan(block_bytes=BLOCK, depth=100, rate=rate).replace(flow=Flow(id=1, weight=3)),
+        worker_plan(block_bytes=BLOCK, depth=100, rate=rate_of(300)).replace(flow=Flow(id=1, weight=3)),
         worker_plan(block_bytes=BLOCK, depth=100, report_group=1).replace(flow=Flow(id=1, weight=1)),
     ]
     found = present(limit_of(jobs(*workers, operations=(300, 100)), NFS))
@@ -177,10 +182,6 @@ def test_a_flow_bounds_all_of_its_workers_by_the_rate_of_one() -> None:
 
 
 # ---- this machine
-
-
-def used(**shares: float) -> MachineUse:
-    return QUIET.replace(busy_share=0.99, **shares)
 
 
 def test_the_page_cache_is_named_where_storage_moved_nothing() -> None:
@@ -198,7 +199,7 @@ def test_a_cap_that_stalls_keep_the_mean_below_is_likely() -> None:
     """Half of the operations take what the cap makes them take; the rest were held up with this machine."""
     worker = worker_plan(block_bytes=BLOCK, depth=16)
     reads = kind({10_000_000: 1000, 14_000_000: 340}, BLOCK)
-    busy = used(own_share=0.03, others_share=0.9, thread_delay_share=0.1)
+    busy = QUIET.replace(busy_share=0.99, own_share=0.03, others_share=0.9, thread_delay_share=0.1)
     measured = synthetic.point(plan([worker]), worker_outcome({"read": reads}), machine=busy)
     target = known(throughput_bytes_per_s=100 * MIB)
     found = present(limit_of(measured, target))
@@ -208,10 +209,8 @@ def test_a_cap_that_stalls_keep_the_mean_below_is_likely() -> None:
 
 
 def test_a_thread_that_is_busy_is_named_with_its_share() -> None:
-    busy = point(10)
     cpu = CpuTime(user_ns=970_000_000, system_ns=0, context_switches=0)
-    workers = (busy.outcome.workers[0].replace(cpu=cpu),)
-    found = present(limit_of(busy.replace(outcome=busy.outcome.replace(workers=workers)), NFS))
+    found = present(limit_of(of_worker(point(10), cpu=cpu), NFS))
     assert (found.code, found.evidence[0]) == ("generator", "its thread used 97% of a processor")
 
 
@@ -265,9 +264,7 @@ def connected(retransmits: int, window_ns: int) -> Point:
         receive_window_limited_ns=window_ns,
         send_buffer_limited_ns=0,
     )
-    written = point(1000, kinds=("write",), nconnect=1)
-    workers = tuple(worker.replace(connections=(state,)) for worker in written.outcome.workers)
-    return written.replace(outcome=written.outcome.replace(workers=workers))
+    return of_worker(point(1000, kinds=("write",), nconnect=1), connections=(state,))
 
 
 def test_what_the_kernel_says_of_connections_is_evidence() -> None:

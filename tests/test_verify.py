@@ -1,10 +1,8 @@
 """Written data are read back and compared, on real files and over NFS."""
 
 import errno
-import json
 import os
 import shutil
-import subprocess
 import typing
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,8 @@ from iocurve.engine.outcome import Outcome
 from iocurve.foundation.errors import PlanError
 from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS
 from iocurve.measure import local
-from plans import READ, WRITE, file_plan, local_engine, nfs_engine, plan_of, worker
+from plans import READ, WRITE, end, file_plan, local_engine, nfs_engine, plan_of, worker
+from programs import completed, fio_jobs
 
 LOCAL = ("sync", "aio", "uring", "mmap")
 METHODS = typing.get_args(plan.VerifyMethod)
@@ -71,31 +70,28 @@ def error_of(outcome: Outcome) -> str:
 
 def change(path: Path, place: int) -> None:
     """Changes one byte."""
-    with path.open("r+b") as file:
-        file.seek(place)
-        was = file.read(1)[0]
-        file.seek(place)
-        file.write(bytes([was ^ 0xFF]))
+    content = bytearray(path.read_bytes())
+    content[place] ^= 0xFF
+    path.write_bytes(content)
 
 
 @pytest.mark.parametrize("kind", LOCAL)
 @cases("engine/read_back")
 def test_written_data_are_read_back_and_match(
-    kind: str, changes: dict[str, Any], end: dict[str, int], reads: list[int], writes: int, tmp_path: Path
+    kind: str, changes: dict[str, Any], ends: dict[str, int], reads: list[int], writes: int, tmp_path: Path
 ) -> None:
     """``changes`` are of the verification, ``reads`` the fewest and the most."""
-    of_end = {"end": plan.End(runtime_ns=None, bytes=end["bytes"], operations=None)} if end else {}
+    of_end = {"end": end(**ends)} if ends else {}
     access = {"access": plan.Access(cover="independent", passes="fresh")} if reads[0] < reads[1] else {}
     made = writer(tmp_path / "data", local_engine(kind), verify=verify(**changes), **of_end, **access)
     outcome = local.run(plan_of(made))
     counts = operations(outcome)
-    assert counts["write"] == (writes, 0)
+    assert (counts["write"], counts["read"][1]) == ((writes, 0), 0)
     assert reads[0] <= counts["read"][0] <= reads[1]
-    assert counts["read"][1] == 0
     # An interval in which the machine was busy with something else has no reads.
     intervals = [part.operations["read"] for part in outcome.workers[0].intervals if "read" in part.operations]
     assert sum(one.operations for one in intervals) == counts["read"][0]
-    if not end:
+    if not ends:
         content = (tmp_path / "data").read_bytes()
         assert len({content[start : start + 4 * KIB] for start in range(0, MIB, 4 * KIB)}) == 256
 
@@ -136,8 +132,7 @@ def test_every_method_accepts_its_own_data_and_finds_changes(method: str, tmp_pa
 
 def test_the_first_difference_ends_the_worker_if_fatal(tmp_path: Path) -> None:
     path = tmp_path / "data"
-    sequential = WRITE.replace(random_percent=0)
-    made = writer(path, verify=verify(fatal=True), operations=(sequential,), depth=1)
+    made = writer(path, verify=verify(fatal=True), operations=(WRITE.replace(random_percent=0),), depth=1)
     local.run(plan_of(made))
     change(path, 9 * 4 * KIB + 99)
     outcome = local.run(plan_of(only(made)))
@@ -165,15 +160,12 @@ def test_blocks_that_differ_are_dumped_and_nothing_is_overwritten(
 
 
 def test_reads_of_a_mix_are_not_compared_but_its_writes_are(tmp_path: Path) -> None:
-    path = tmp_path / "data"
-    path.write_bytes(os.urandom(MIB))
-    counts = operations(local.run(plan_of(writer(path, operations=(READ, WRITE)))))
-    assert counts["read"][0] == 256
+    (path := tmp_path / "data").write_bytes(os.urandom(MIB))
+    assert operations(local.run(plan_of(writer(path, operations=(READ, WRITE)))))["read"][0] == 256
 
 
 def test_a_runtime_that_ends_before_the_pass_says_that_not_all_was_read_back(tmp_path: Path) -> None:
-    end = plan.End(runtime_ns=50 * MILLISECOND_NS, bytes=None, operations=None)
-    outcome = local.run(plan_of(writer(tmp_path / "data", end=end)))
+    outcome = local.run(plan_of(writer(tmp_path / "data", end=end(runtime_ns=50 * MILLISECOND_NS))))
     assert (operations(outcome)["read"], outcome.workers[0].labels) == ((0, 0), ("verify_not_all_read_back",))
 
 
@@ -198,7 +190,7 @@ def test_data_written_over_nfs_are_read_back(volume: Server) -> None:
     assert operations(local.run(plan_of(made))) == {"write": (256, 0), "read": (256, 0)}
     first = made.replace(
         operations=(WRITE.replace(random_percent=0),),
-        end=plan.End(runtime_ns=None, bytes=None, operations=1),
+        end=end(operations=1),
         payload=plan.Payload(content=plan.ZeroContent(), renew="keep"),
         verify=None,
     )
@@ -227,22 +219,20 @@ def test_the_numbers_of_reads_and_writes_are_fio_s(job: str, tmp_path: Path) -> 
 
 @pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
 def test_a_pattern_is_the_same_for_fio_and_for_us(tmp_path: Path) -> None:
-    def arguments(rw: str) -> list[str]:
-        return ["--name=a", "--filename=data", "--size=1m", f"--rw={rw}", *FIO_JOBS["pattern"].split()[1:]]
-
-    assert fio(arguments("write"), tmp_path) == {"read": 256, "write": 256}
-    reader = read_command(arguments("read"), cwd=tmp_path, environment={}).plan
-    assert operations(local.run(reader)) == {"read": (256, 0)}
+    write, read = (
+        ["--name=a", "--filename=data", "--size=1m", f"--rw={rw}", *FIO_JOBS["pattern"].split()[1:]]
+        for rw in ("write", "read")
+    )
+    assert fio(write, tmp_path) == {"read": 256, "write": 256}
+    assert operations(local.run(read_command(read, cwd=tmp_path, environment={}).plan)) == {"read": (256, 0)}
     (tmp_path / "data").unlink()
-    local.run(read_command(arguments("write"), cwd=tmp_path, environment={}).plan)
-    assert fio(arguments("read"), tmp_path) == {"read": 256, "write": 0}
+    local.run(read_command(write, cwd=tmp_path, environment={}).plan)
+    assert fio(read, tmp_path) == {"read": 256, "write": 0}
 
 
 def fio(arguments: list[str], directory: Path) -> dict[str, int]:
     """Operations by kind as fio counts them."""
-    command = ["fio", *arguments, "--output-format=json"]
-    ran = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=60, check=True)
-    (job,) = json.loads(ran.stdout)["jobs"]
+    (job,) = fio_jobs(completed(["fio", *arguments, "--output-format=json"], cwd=directory).stdout)
     assert job["error"] == 0
     return {kind: job[kind]["total_ios"] for kind in ("read", "write")}
 
@@ -251,8 +241,7 @@ def test_the_time_of_reading_back_is_reported_separately(tmp_path: Path) -> None
     """The window covers both kinds; a job that only writes has no reads in it."""
     command = "--name=a --rw=write --size=4m --bs=64k"
     for options, reads_back in (("--verify=crc32c", True), ("", False)):
-        prepared = read_command(f"{command} {options}".split(), cwd=tmp_path, environment={})
-        [done] = local.run(prepared.plan).workers
+        [done] = local.run(read_command(f"{command} {options}".split(), cwd=tmp_path, environment={}).plan).workers
         assert (0 < done.read_back_ns < measured_ns(done)) == reads_back
 
 
@@ -273,22 +262,15 @@ def test_a_state_is_read_as_it_was_written() -> None:
     assert State.decode(STATE.encode()) == STATE
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"", "it has 0 bytes, too few for a verify state"),
-        (STATE.encode()[:-1], "its length or checksum is wrong; it may have been cut off"),
-        (
-            STATE.encode()[:30] + b"\1" + STATE.encode()[31:],
-            "its length or checksum is wrong; it may have been cut off",
-        ),
-        (b"\2" + STATE.encode()[1:], "its version is 2; only version 3 is supported"),
-        (State("a", 1, 1, 0, 0, ()).encode(), "nothing was written when it was saved"),
-    ],
-)
-def test_an_invalid_state_stops_the_run_with_the_reason(content: bytes, reason: str, tmp_path: Path) -> None:
-    path = tmp_path / "local-a-0-verify.state"
-    path.write_bytes(content)
+@cases("engine/invalid_states")
+def test_an_invalid_state_stops_the_run_with_the_reason(
+    kept: int | None, changed: list[int] | None, reason: str, tmp_path: Path
+) -> None:
+    """``kept`` are the bytes that are left of the state, ``changed`` is a place with the byte there."""
+    content = bytearray((STATE if changed != [] else State("a", 1, 1, 0, 0, ())).encode()[:kept])
+    if changed:
+        content[changed[0]] = changed[1]
+    (path := tmp_path / "local-a-0-verify.state").write_bytes(content)
     prepared = read_command([*JOB.split(), "--rw=read"], cwd=tmp_path, environment={})
     with pytest.raises(PlanError) as refusal:
         parsed(prepared).require_runnable()
@@ -300,9 +282,8 @@ def test_a_state_limits_the_reads_and_the_writes_that_are_only_verified(tmp_path
     (tmp_path / "states").mkdir()
     (tmp_path / "states" / "local-a-0-verify.state").write_bytes(STATE.encode())
     for options in ("--rw=read", "--rw=randread", "--rw=write --verify_only"):
-        arguments = [*JOB.split(), "--aux-path=states", *options.split()]
-        plan = read_command(arguments, cwd=tmp_path, environment={}).plan
-        assert plan.groups[0].workers[0].end.operations == 16
+        made = read_command(f"{JOB} --aux-path=states {options}".split(), cwd=tmp_path, environment={}).plan
+        assert made.groups[0].workers[0].end.operations == 16
 
 
 def test_a_job_that_writes_anew_cannot_stop_at_a_state(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from iocurve.measure.jobs import convert
 from iocurve.volume.config import FaultRate
 from iocurve.volume.spec import VolumeSpec, read_spec, spec_of, volume_of
 from programs import iocurve
+from vdbench_runs import report
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("runtime")]
 
@@ -30,13 +31,7 @@ Found = tuple[str, int, int | None]
 
 BLOCK = 4 * KIB
 BLOCKS = 256
-RATES = {
-    "flip-bit": "1e-6",
-    "torn-write": "0.05",
-    "lost-write": "0.05",
-    "stale-read": "0.05",
-    "misdirected-write": "0.05",
-}
+FAULTS = ("torn-write", "lost-write", "misdirected-write")
 SERVED = pytest.mark.parametrize(("store", "version"), [("memory", "3"), ("directory", "3"), ("memory", "4.1")])
 
 
@@ -78,6 +73,15 @@ def differences_of(plan: Plan) -> Sequence[DifferenceOutcome]:
     return worker.differences
 
 
+def found_by_fio(
+    directory: Path, fault: str, store: str, version: str
+) -> tuple[Sequence[DifferenceOutcome], list[dict[str, Any]]]:
+    """The differences that two passes of a job find on a volume with a fault, and the log of the volume."""
+    with serve(*options(directory, fault, store)) as server:
+        differences = fio(server.url_of(version), directory, "--loops=2")
+    return differences, records(directory)
+
+
 def as_found(differences: Sequence[DifferenceOutcome]) -> list[Found]:
     """The differences in the order of their offsets."""
     return sorted((found.kind, found.offset, found.expected_write) for found in differences)
@@ -110,13 +114,11 @@ class Model:
 
 
 @SERVED
-@pytest.mark.parametrize("fault", ["torn-write", "lost-write", "misdirected-write"])
+@pytest.mark.parametrize("fault", FAULTS)
 def test_fio_finds_every_write_that_is_not_stored_and_nothing_else(
     fault: str, store: str, version: str, tmp_path: Path
 ) -> None:
-    with serve(*options(tmp_path, f"{fault}={RATES[fault]}", store)) as server:
-        differences = fio(server.url_of(version), tmp_path, "--loops=2")
-    injected = records(tmp_path)
+    differences, injected = found_by_fio(tmp_path, f"{fault}=0.05", store, version)
     assert len(injected) > 10
     assert {(record["fault"], record["file"], record["export"]) for record in injected} == {(fault, "data", "/vol")}
     model = Model(injected)
@@ -129,9 +131,7 @@ def test_fio_finds_every_write_that_is_not_stored_and_nothing_else(
 
 @SERVED
 def test_fio_finds_every_flipped_bit(store: str, version: str, tmp_path: Path) -> None:
-    with serve(*options(tmp_path, f"flip-bit={RATES['flip-bit']}", store)) as server:
-        differences = fio(server.url_of(version), tmp_path, "--loops=2")
-    injected = records(tmp_path)
+    differences, injected = found_by_fio(tmp_path, "flip-bit=1e-6", store, version)
     assert len(injected) > 5
     named = [(found.kind, found.first_offset, found.expected_write, found.persists) for found in differences]
     assert named == [("flipped_bits", record["offset"], record["write"], False) for record in injected]
@@ -141,9 +141,7 @@ def test_fio_finds_every_flipped_bit(store: str, version: str, tmp_path: Path) -
 
 @SERVED
 def test_fio_finds_every_stale_read(store: str, version: str, tmp_path: Path) -> None:
-    with serve(*options(tmp_path, f"stale-read={RATES['stale-read']}", store)) as server:
-        differences = fio(server.url_of(version), tmp_path, "--loops=2")
-    injected = records(tmp_path)
+    differences, injected = found_by_fio(tmp_path, "stale-read=0.05", store, version)
     assert len(injected) > 10
     # A second read may be stale as well; it is of the same block, and then it looks as if the write were lost.
     once = list({(block_of(record), record["write"]): record for record in injected}.values())
@@ -208,7 +206,7 @@ def vdbench(port: int, directory: Path, option: str, rdpct: int = 0) -> list[tup
     """The differences that a run lists in its error log: kind, offset, number of the write that belongs there."""
     (directory / "p").write_text(VDBENCH.format(port=port, rdpct=rdpct))
     ended = iocurve("vdbench", "-f", "p", option, cwd=directory)
-    log = (directory / "output" / "errorlog.html").read_text()
+    log = report(directory, "errorlog")
     found = []
     for line in _LINE.finditer(log):
         number = re.search(r"instead of the newest, (\d+)|it should hold write number (\d+)", line["text"])
@@ -218,7 +216,7 @@ def vdbench(port: int, directory: Path, option: str, rdpct: int = 0) -> list[tup
     return found
 
 
-@pytest.mark.parametrize("fault", ["torn-write", "lost-write", "misdirected-write"])
+@pytest.mark.parametrize("fault", FAULTS)
 def test_vdbench_finds_every_write_that_is_not_stored(fault: str, tmp_path: Path) -> None:
     """Before it writes a block it reads the block; what it does not write again, a recovery reads."""
     with serve(*options(tmp_path, f"{fault}=0.02")) as server:

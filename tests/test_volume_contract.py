@@ -4,7 +4,6 @@ import json
 import re
 import socket
 import struct
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,6 +20,7 @@ from iocurve.result.caps import CAPS, Burst, caps
 from iocurve.volume import limits
 from iocurve.volume.config import ExportConfig, FaultRate, Faults, MemoryStore, VolumeConfig
 from iocurve.volume.messages import VolumeStats
+from programs import awaited
 
 FAULTS = Faults(rates=(FaultRate(kind="stale-read", rate=1e-9),))
 CONFIG = VolumeConfig(exports=(ExportConfig(store=MemoryStore(limit_bytes=MIB), quota_bytes=GIB),), faults=FAULTS)
@@ -103,12 +103,9 @@ def test_python_requires_every_field_of_the_counters(volume: _native.Volume) -> 
 
 def connected_stats_text(volume: _native.Volume) -> str:
     """The counters while a client is connected."""
-    patience = time.monotonic() + 30
     with socket.create_connection(("127.0.0.1", volume.port)):
-        while not json.loads(text := stats_text(volume))["connections"]:
-            assert time.monotonic() < patience, "the connection is not there"
-            time.sleep(0.01)
-    return text
+        awaited(lambda: json.loads(stats_text(volume))["connections"], "the connection is not there")
+        return stats_text(volume)
 
 
 def stats_text(volume: _native.Volume) -> str:

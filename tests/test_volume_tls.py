@@ -55,9 +55,21 @@ def reply(connection: socket.socket) -> bytes:
 
 
 def port_and_authority(url: str) -> tuple[int, str]:
-    found = re.fullmatch(r"nfs://127\.0\.0\.1:(\d+)/vol\?tls&ca=(.+)", url)
-    assert found is not None, url
+    found = present(re.fullmatch(r"nfs://127\.0\.0\.1:(\d+)/vol\?tls&ca=(.+)", url))
     return int(found[1]), unquote(found[2])
+
+
+READ = ("--rw=read", "--size=64k")
+VERIFIED = ("--rw=randwrite", "--verify=crc32c", "--do_verify=1")
+
+
+def fio(directory: Path, url: str, *options: str) -> subprocess.CompletedProcess[str]:
+    return iocurve("fio", "--name=t", *options, "--ioengine=nfs", f"--nfs_url={url}", cwd=directory)
+
+
+def verified(directory: Path, url: str, *options: str) -> None:
+    ran = fio(directory, url, *VERIFIED, *options)
+    assert (ran.returncode, "err= 0" in ran.stdout) == (0, True), ran.stderr
 
 
 @pytest.mark.parametrize("version", [3, 4])
@@ -98,28 +110,18 @@ def test_without_tls_a_client_is_told_to_use_it(encrypted: str, tmp_path: Path) 
         assert reply(connection) == struct.pack(">IIIIII", 1, 1, 0, 0, 0, 0)
         # MSG_DENIED, AUTH_ERROR, AUTH_TOOWEAK
         assert reply(connection) == struct.pack(">IIIII", 1, 1, 1, 1, 5)
-    for query, told in (
-        ("", "add tls to the URL"),
-        ("?tls", "ca=FILE"),
-        (f"?tls&ca={authority}x", "no certificate can be read there"),
-    ):
+    no_file = (f"?tls&ca={authority}x", "no certificate can be read there")
+    for query, told in (("", "add tls to the URL"), ("?tls", "ca=FILE"), no_file):
         for version in ("", "&vers=4.1"):
-            url = f"nfs://127.0.0.1:{port}/vol{query}{version if query else version.replace('&', '?')}"
-            ran = iocurve(
-                "fio", "--name=t", "--rw=read", "--size=64k", "--ioengine=nfs", f"--nfs_url={url}", cwd=tmp_path
-            )
-            assert ran.returncode != 0
-            assert told in ran.stderr, ran.stderr
+            ran = fio(tmp_path, f"nfs://127.0.0.1:{port}/vol{query or '?uid=0'}{version}", *READ)
+            assert (ran.returncode != 0, told in ran.stderr) == (True, True), ran.stderr
 
 
 @pytest.mark.parametrize("parameters", ["", "&vers=4.1", "&nconnect=4", "&vers=4.1&nconnect=3"])
 @pytest.mark.parametrize("bs", ["4k", "37k", "1m"])
 def test_verified_loads_run_through_it(encrypted: str, parameters: str, bs: str, tmp_path: Path) -> None:
     size = "--size=24m" if bs == "1m" else "--size=2m"
-    options = ("--name=t", "--rw=randwrite", f"--bs={bs}", "--iodepth=16", "--verify=crc32c", "--do_verify=1")
-    ran = iocurve("fio", *options, size, "--ioengine=nfs", f"--nfs_url={encrypted}{parameters}", cwd=tmp_path)
-    assert ran.returncode == 0, ran.stderr
-    assert "err= 0" in ran.stdout
+    verified(tmp_path, f"{encrypted}{parameters}", f"--bs={bs}", "--iodepth=16", size)
 
 
 @pytest.fixture
@@ -133,11 +135,8 @@ def tunnel(encrypted: str, tmp_path: Path) -> Iterator[int]:
     settings += [f"connect = 127.0.0.1:{port}", f"CAfile = {authority}", "verifyPeer = yes", "sslVersionMin = TLSv1.3"]
     (tmp_path / "stunnel.conf").write_text("\n".join(settings) + "\n")
     with subprocess.Popen([program, tmp_path / "stunnel.conf"], stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
         try:
-            for line in process.stderr:
-                if "Configuration successful" in line:
-                    break
+            assert any("Configuration successful" in line for line in present(process.stderr))
             yield accepts
         finally:
             process.terminate()
@@ -145,11 +144,8 @@ def tunnel(encrypted: str, tmp_path: Path) -> Iterator[int]:
 
 @pytest.mark.parametrize("parameters", ["", "?vers=4.1&nconnect=2"])
 def test_a_verified_load_runs_through_stunnel(tunnel: int, parameters: str, tmp_path: Path) -> None:
-    options = ("--name=t", "--rw=randwrite", "--bs=64k", "--size=2m", "--iodepth=8", "--verify=crc32c", "--do_verify=1")
     url = f"nfs://127.0.0.1:{tunnel}/vol{parameters}"
-    ran = iocurve("fio", *options, "--ioengine=nfs", f"--nfs_url={url}", cwd=tmp_path)
-    assert ran.returncode == 0, ran.stderr
-    assert "err= 0" in ran.stdout
+    verified(tmp_path, url, "--bs=64k", "--size=2m", "--iodepth=8")
 
 
 @pytest.mark.parametrize("version", ["", "&vers=4.1"])
@@ -161,30 +157,21 @@ def test_a_volume_takes_the_certificates_that_it_trusts_and_a_client_says_which_
         key, certificate = tmp_path / f"{name}.key", tmp_path / f"{name}.certificate"
         make_certificate(key, certificate, ["DNS:client"], "basicConstraints=critical,CA:FALSE")
         (tmp_path / f"{name}.pem").write_text(key.read_text() + certificate.read_text())
-    options = ("--name=t", "--rw=read", "--size=64k", "--ioengine=nfs")
     with serve("--unlimited", "--tls", "--tls-clients", str(tmp_path / "known.certificate")) as server:
         (authority,) = tmp_path.glob("iocurve/volume-tls/*/certificate.pem")
         url = f"nfs://127.0.0.1:{server.port}/vol?tls&ca={authority}{version}"
         for shown, told in (
-            (f"&certificate={tmp_path}/known.pem", None),
+            (f"&certificate={tmp_path}/known.pem", ""),
             (f"&certificate={tmp_path}/unknown.pem", "the server refuses this certificate"),
             ("", "the server demands a certificate of its clients"),
         ):
-            ran = iocurve("fio", *options, f"--nfs_url={url}{shown}", cwd=tmp_path)
-            assert (ran.returncode == 0) == (told is None), ran.stderr
-            assert told is None or told in ran.stderr, ran.stderr
+            ran = fio(tmp_path, f"{url}{shown}", *READ)
+            assert (ran.returncode != 0, told in ran.stderr) == (told != "", True), ran.stderr
 
 
-def test_a_server_without_tls_is_named() -> None:
+def test_a_server_without_tls_is_named(tmp_path: Path) -> None:
     with serve("--unlimited") as server:
-        ran = iocurve(
-            "fio",
-            "--name=t",
-            "--rw=read",
-            "--size=64k",
-            "--ioengine=nfs",
-            f"--nfs_url=nfs://127.0.0.1:{server.port}/vol?tls",
-        )
+        ran = fio(tmp_path, f"nfs://127.0.0.1:{server.port}/vol?tls", *READ)
     assert ran.returncode != 0
     assert "does not offer TLS (RFC 9289)" in ran.stderr or "certificate authorities" in ran.stderr
 
@@ -197,21 +184,19 @@ def test_urls_say_whom_to_trust(url: str, error: str) -> None:
         return
     mount = NfsTarget.of(url).mount(1)
     assert mount.tls == parse_nfs_url(nfs_address(mount)).tls == parse_nfs_url(with_parameters(url, {"uid": 5})).tls
-    assert mount.tls is not None
-    assert mount.tls.ca is None or Path(mount.tls.ca).is_absolute()
+    assert (ca := present(mount.tls).ca) is None or Path(ca).is_absolute()
 
 
 def test_keys_are_kept_and_a_file_of_the_user_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    made = present(VolumeSpec(export=(spec_of({}),), tls=True).tls_files())
-    assert Path(made.key).stat().st_mode & 0o77 == 0
-    assert VolumeSpec(export=(spec_of({}),), tls=True).tls_files() == made
-    assert VolumeSpec(export=(spec_of({}),), tls=True, listen="127.0.0.2").tls_files() != made
-    line = next(greeting(VolumeSpec(export=(spec_of({}),), tls=True), 5))
-    assert line.startswith(f"nfs://127.0.0.1:5/vol?tls&ca={made.certificate} ")
+    spec = VolumeSpec(export=(spec_of({}),), tls=True)
+    made = present(spec.tls_files())
+    assert (Path(made.key).stat().st_mode & 0o77, spec.tls_files()) == (0, made)
+    assert spec.replace(listen="127.0.0.2").tls_files() != made
+    assert next(greeting(spec, 5)).startswith(f"nfs://127.0.0.1:5/vol?tls&ca={made.certificate} ")
     own = present(volume_of([spec_of({})], {"tls": True, "tls_certificate": "/etc/mine.pem"}).tls_files())
     assert own.key == own.certificate == "/etc/mine.pem"
-    mutual = VolumeSpec(export=(spec_of({}),), tls=True, tls_clients="/etc/authorities.pem")
+    mutual = spec.replace(tls_clients="/etc/authorities.pem")
     assert mutual.tls_files() == made.replace(clients="/etc/authorities.pem")
     assert any("xprtsec=mtls" in line for line in greeting(mutual, 5))
     for name in ("tls_certificate", "tls_clients"):

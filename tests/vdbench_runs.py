@@ -10,6 +10,7 @@ from typing import TextIO
 import pytest
 from msgspec.structs import replace
 
+from bench.servers import Server
 from fio_machine import HeldMachine
 from iocurve.dialects.base import ParsedCommand
 from iocurve.dialects.vdbench.command import parsed, read_command
@@ -56,3 +57,23 @@ def run_file(
     """Runs all runs, and writes what vdbench prints to ``out``, without notes. ``now`` is the clock."""
     command = replace(parsed(file, Writer(file, out, now)), notes=())
     walk(command, run_plan, clock=lambda: now().timestamp(), sleep=sleep)
+
+
+def report(directory: Path, name: str) -> str:
+    """A report of a run in a directory."""
+    return (directory / "output" / f"{name}.html").read_text()
+
+
+def flat_rows(directory: Path) -> list[dict[str, str]]:
+    """The rows of the flat file, by the names of its columns."""
+    lines = [line.split() for line in report(directory, "flatfile").splitlines() if line[:1] not in ("", "*", "<")]
+    names = next(line for line in lines if line[0] == "tod")
+    return [dict(zip(names, line, strict=True)) for line in lines if len(line) == len(names) and line != names]
+
+
+@pytest.fixture(params=["local", "3", "4.1"])
+def anchor(request: pytest.FixtureRequest, tmp_path: Path, shared_volume: Server) -> str:
+    """The place of a tree: a directory, or one on the embedded volume by a version of NFS."""
+    if request.param == "local":
+        return str(tmp_path / "tree")
+    return shared_volume.url_of(request.param).replace("?", f"/{tmp_path.name}?")

@@ -3,12 +3,10 @@
 ``docs/evidence/equivalence.md`` is the table of the comparisons; ``make compatibility`` rewrites it.
 """
 
-import json
 import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +14,13 @@ from typing import Literal, get_args
 
 import pytest
 
-from goldens import cases, rows
+from goldens import cases, present, rows
 from iocurve.dialects.fio.command import parsed, read_command
 from iocurve.engine.derived import unpack
 from iocurve.engine.outcome import WorkerOutcome
-from iocurve.engine.plan import LogPlan, Plan, SyncKind, Worker
+from iocurve.engine.plan import LogPlan, Plan, SyncKind
 from iocurve.measure import local
-from programs import completed
+from programs import IOCURVE, completed, fio_jobs
 
 pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
 
@@ -173,7 +171,7 @@ def test_cached_pages_are_dropped_at_each_timed_pass_as_in_fio(options: str, tmp
         assert least <= drops <= (files * (passes + 1) if files else 1)
 
 
-TOOLS = (("fio",), (sys.executable, "-m", "iocurve", "fio"))
+TOOLS = (("fio",), (*IOCURVE, "fio"))
 
 
 def dropped_by(tool: tuple[str, ...], options: str, directory: Path) -> tuple[int, int]:
@@ -295,19 +293,17 @@ def flushes(workers: Iterable[WorkerOutcome], kinds: Iterable[str]) -> int:
 def logged(plan: Plan) -> Plan:
     """Runs iocurve with a log of every operation."""
     log = LogPlan(window_ns=None, histograms=False, records=1 << 20)
-
-    def with_log(worker: Worker) -> Worker:
-        return worker.replace(log=log)
-
-    groups = [group.replace(workers=tuple(map(with_log, group.workers))) for group in plan.groups]
-    return plan.replace(groups=tuple(groups))
+    logs = [tuple(worker.replace(log=log) for worker in group.workers) for group in plan.groups]
+    return plan.replace(groups=tuple(group.replace(workers=w) for group, w in zip(plan.groups, logs, strict=True)))
 
 
 def operations_of(worker: WorkerOutcome) -> Iterator[Operation]:
-    assert worker.log is not None
-    assert worker.log.lost == 0
-    log = unpack(worker.log)
-    yield from (Operation(*each) for each in zip(log.kind, log.offset, log.bytes, strict=True) if each[0] in KINDS)
+    log = present(worker.log)
+    assert log.lost == 0
+    found = unpack(log)
+    yield from (
+        Operation(*each) for each in zip(found.kind, found.offset, found.bytes, strict=True) if each[0] in KINDS
+    )
 
 
 def by_fio(case: Case, directory: Path) -> Done:
@@ -318,7 +314,7 @@ def by_fio(case: Case, directory: Path) -> Done:
     command += [f"--aux-path={logs}"]
     done = completed(command, cwd=directory, timeout=100)
     assert done.returncode == 0, done.stderr
-    jobs = json.loads(done.stdout[done.stdout.index("{") :])["jobs"]
+    jobs = fio_jobs(done.stdout)
     return Done(
         workers=tuple(tuple(fio_log(logs / f"l_lat.{number + 1}.log")) for number in range(len(jobs))),
         operations=sum(job[kind]["total_ios"] for job in jobs for kind in KINDS),

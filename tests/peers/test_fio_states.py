@@ -1,20 +1,19 @@
 """Verify states: fio stops at a state that iocurve wrote, and iocurve at one that fio wrote."""
 
-import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from goldens import cases
 from iocurve.dialects.fio.command import parsed, read_command
 from iocurve.dialects.fio.verify_state import State
 from iocurve.foundation.errors import PlanError
+from programs import IOCURVE, completed, fio_jobs
 
 pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
 
-FIO, IOCURVE = ("fio",), (str(Path(sys.executable).with_name("iocurve")), "fio")
+FIO, OURS = ("fio",), (*IOCURVE, "fio")
 STATE = "local-a-0-verify.state"
 JOB = "--name=a --size=256k --verify=crc32c"
 PART = f"{JOB} --rw=write --number_ios=16 --do_verify=0"
@@ -22,36 +21,23 @@ PART = f"{JOB} --rw=write --number_ios=16 --do_verify=0"
 
 def reads(tool: tuple[str, ...], options: str, directory: Path) -> tuple[int, int]:
     """Exit status and reads of a run in a directory."""
-    command = [*tool, *options.split(), "--output-format=json", "--output=out.json"]
-    status = subprocess.run(command, cwd=directory, capture_output=True, check=False, timeout=60).returncode
-    text = (directory / "out.json").read_text()
-    return status, sum(job["read"]["total_ios"] for job in json.loads(text[text.index("{") :])["jobs"])
+    ran = completed([*tool, *options.split(), "--output-format=json", "--output=out.json"], cwd=directory)
+    return ran.returncode, sum(job["read"]["total_ios"] for job in fio_jobs((directory / "out.json").read_text()))
 
 
 def states(options: str, tmp_path: Path) -> tuple[dict[str, bytes], dict[str, bytes]]:
     """The state files that both tools write, by name."""
     found = []
-    for tool, directory in ((IOCURVE, tmp_path / "ours"), (FIO, tmp_path / "theirs")):
+    for tool, directory in ((OURS, tmp_path / "ours"), (FIO, tmp_path / "theirs")):
         directory.mkdir()
         reads(tool, options, directory)
         found.append({path.name: path.read_bytes() for path in directory.glob("*.state")})
     return found[0], found[1]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        PART,
-        f"{JOB} --rw=write",
-        f"{JOB} --rw=write --nrfiles=2 --ioengine=libaio --iodepth=4 --number_ios=20",
-        f"{JOB} --rw=write --ioengine=libaio --iodepth=4 --number_ios=2",
-        "--size=64k --rw=write --verify=md5 --name=a --numjobs=2 --name=b --verify_state_save=0 --name=c",
-        "--name=a --size=64k --rw=write",
-        f"{JOB} --rw=read",
-    ],
-)
+@cases("fio/states")
 def test_the_files_of_sequential_jobs_are_the_same_byte_for_byte(options: str, tmp_path: Path) -> None:
-    ours, theirs = states(options, tmp_path)
+    ours, theirs = states(options.format(job=JOB), tmp_path)
     assert ours == theirs
 
 
@@ -67,15 +53,10 @@ def test_each_tool_stops_at_the_state_of_the_other(rw: str, tmp_path: Path) -> N
     write = "--rw=write" if rw == "read" else "--rw=randwrite"
     ours, theirs = states(PART.replace("--rw=write", write), tmp_path)
     check = f"{JOB} --rw={rw} --verify_state_load=1"
-    for directory, tool, own, other in (
-        (tmp_path / "ours", IOCURVE, ours, theirs),
-        (tmp_path / "theirs", FIO, theirs, ours),
-    ):
-        (directory / STATE).write_bytes(own[STATE])
-        assert reads(tool, check, directory) == (0, 16)
-        if rw == "read":
-            (directory / STATE).write_bytes(other[STATE])
-            assert reads(tool, check, directory) == (0, 16)
+    for directory, tool, own, other in (("ours", OURS, ours, theirs), ("theirs", FIO, theirs, ours)):
+        for state in (own, other) if rw == "read" else (own,):
+            (tmp_path / directory / STATE).write_bytes(state[STATE])
+            assert reads(tool, check, tmp_path / directory) == (0, 16)
 
 
 def test_without_a_state_both_fail_and_read_nothing(tmp_path: Path) -> None:

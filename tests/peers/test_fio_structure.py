@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from goldens import DATA
-from programs import completed
+from programs import IOCURVE, completed
 
 pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
 
@@ -31,7 +30,7 @@ OURS = {
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_output_has_the_fields_of_fio(name: str, tmp_path: Path) -> None:
-    ours = output([sys.executable, "-m", "iocurve", "fio"], name, tmp_path / "ours")
+    ours = output([*IOCURVE, "fio"], name, tmp_path / "ours")
     theirs = output(["fio"], name, tmp_path / "theirs")
     assert ours[1] == theirs[1]
     missing, more = set(), set()

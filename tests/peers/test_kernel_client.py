@@ -35,9 +35,9 @@ def _options(version: str) -> str:
     return f"vers={version},nconnect=4,rsize=262144,wsize=262144"
 
 
-COPY_A_TREE = data("kernel/copy_a_tree.sh")
+def script_of(name: str) -> str:
+    return data(f"kernel/{name}.sh")
 
-CHANGE_A_TREE = data("kernel/change_a_tree.sh")
 
 FIO_VERIFY = (
     "/usr/bin/fio --name=verify --directory=$MNT --size=16m --bs=4k --rw=randwrite --direct=1 "
@@ -45,37 +45,26 @@ FIO_VERIFY = (
 )
 
 
-# Operations that a user other than root may and may not do.
-PERMISSIONS = data("kernel/permissions.sh")
-
-# Root of a client that the export does not trust.
-SQUASHED = data("kernel/squashed.sh")
-
-UNPACK_AND_REMOVE = data("kernel/unpack_and_remove.sh")
-
-# Two mounts with separate sessions are two clients to the server; flock(1) locks the whole file there.
-LOCKS = data("kernel/locks.sh")
-
 # The engine works on names of the mount: its own tests put their files next to their program.
 NAMES = """
 mkdir $MNT/build && cp /engine-tests $MNT/build/tests
 $MNT/build/tests --quiet engines::metadata:: | grep "test result"
 """
 
-RUN_CASE = data("kernel/run_case.sh")
-
 
 def _cases(version: str) -> dict[str, tuple[str, str]]:
     """The options of the mount and the script of each case."""
     scripts = {
-        "copy": COPY_A_TREE,
-        "change": CHANGE_A_TREE,
+        "copy": script_of("copy_a_tree"),
+        "change": script_of("change_a_tree"),
         "fio": FIO_VERIFY,
-        "permissions": PERMISSIONS,
-        "archive": UNPACK_AND_REMOVE,
+        # Operations that a user other than root may and may not do.
+        "permissions": script_of("permissions"),
+        "archive": script_of("unpack_and_remove"),
         "names": NAMES,
         "unknown export": "nfsmount /elsewhere /tmp/elsewhere",
-        "squashed": SQUASHED,
+        # Root of a client that the export does not trust.
+        "squashed": script_of("squashed"),
         # The rig's relay calls from an unprivileged port.
         "not allowed": "nfsmount /secure /tmp/secure",
         "read-only": "umount $MNT; nfsmount /read-only $MNT && touch $MNT/f 2>&1; ls $MNT | wc -l",
@@ -83,7 +72,8 @@ def _cases(version: str) -> dict[str, tuple[str, str]]:
     cases = {name: (_options(version), script) for name, script in scripts.items()}
     for nconnect in (1, 8):
         cases[f"nconnect {nconnect}"] = (f"vers={version},nconnect={nconnect}", "grep -c xprt: /proc/self/mountstats")
-    return cases | ({"locks": ("vers=4.1,nosharecache", LOCKS)} if version == "4.1" else {})
+    # Two mounts with separate sessions are two clients to the server; flock(1) locks the whole file there.
+    return cases | ({"locks": ("vers=4.1,nosharecache", script_of("locks"))} if version == "4.1" else {})
 
 
 Ran = Callable[[str, str], subprocess.CompletedProcess[str]]
@@ -110,7 +100,8 @@ def ran(kernel_nfs: KernelNfs, engine_tests: Path) -> Ran:
     def of_version(version: str) -> dict[str, subprocess.CompletedProcess[str]]:
         cases = _cases(version)
         script = "".join(
-            RUN_CASE.format(name=name, options=options, script=one) for name, (options, one) in cases.items()
+            script_of("run_case").format(name=name, options=options, script=one)
+            for name, (options, one) in cases.items()
         )
         with serve(*EXPORTS) as server:
             programs = ["flock", f"{engine_tests}:/engine-tests"]
@@ -148,8 +139,6 @@ def test_a_script_ends_as_the_export_and_the_mount_allow(
 
 # ---- servers that are killed
 
-COPY_OVER_RESTARTS = data("kernel/copy_over_restarts.sh")
-
 
 @contextmanager
 def _served(directory: Path, port: int) -> Iterator[subprocess.Popen[str]]:
@@ -172,7 +161,9 @@ def test_a_copy_goes_on_when_the_server_is_killed_and_comes_back(
     done: list[subprocess.CompletedProcess[str]] = []
     server = Server(os.getpid(), port, port, "/vol")
     copy = threading.Thread(
-        target=lambda: done.append(kernel_nfs(server, COPY_OVER_RESTARTS, options=f"{_options(version)},hard"))
+        target=lambda: done.append(
+            kernel_nfs(server, script_of("copy_over_restarts"), options=f"{_options(version)},hard")
+        )
     )
     for files in (0, 100, 250):
         with _served(tmp_path, port):

@@ -1,6 +1,5 @@
 """Our NFS client against nfs-ganesha and the Linux kernel's server, driven by fio's options."""
 
-import json
 import os
 import subprocess
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 
 from bench import servers
 from bench.servers import IOCURVE, Server
-from programs import completed
+from programs import completed, fio_jobs
 
 BLOCK_BYTES = 4096
 FILE_BYTES = 4 << 20
@@ -68,7 +67,7 @@ def test_the_kernels_server_keeps_verified_data(version: str, tmp_path: Path) ->
     rig = [str(servers.RIG / "kernel-nfs"), "--serve", "--port", str(port), "--", command]
     done = completed(rig, timeout=110, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    (job,) = json.loads(done.stdout[done.stdout.index("{") :])["jobs"]
+    (job,) = fio_jobs(done.stdout)
     assert (job["write"]["total_ios"], job["read"]["total_ios"], job["error"]) == (BLOCKS, BLOCKS, 0)
 
 
@@ -77,8 +76,7 @@ def _fio(server: Server, version: str, name: str, *options: str) -> dict[str, An
     size = (f"--size={FILE_BYTES}", f"--bs={BLOCK_BYTES}", "--output-format=json")
     done = _run(f"--name={name}", f"--nfs_url={server.url}&version={version}", *size, *options)
     assert done.returncode == 0, done.stderr
-    (job,) = json.loads(done.stdout)["jobs"]
-    assert isinstance(job, dict)
+    (job,) = fio_jobs(done.stdout)
     return job
 
 

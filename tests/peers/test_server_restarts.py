@@ -1,6 +1,5 @@
 """Servers that others wrote restart in mid-load: a verified run of our client goes on, and loses nothing."""
 
-import json
 import os
 import shutil
 import signal
@@ -8,13 +7,12 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bench.faults.relay import relay
 from bench.servers import IOCURVE, RIG, Server, free_ports, start_ganesha, stop_ganesha
-from programs import completed
+from programs import completed, fio_jobs
 from reclaims import COMPLETED_IN_THE_NEXT_SESSION, FILES, Reclaims
 
 BLOCKS = 1024
@@ -29,9 +27,8 @@ JOB = (
 
 def _finished(process: subprocess.CompletedProcess[str]) -> None:
     assert process.returncode == 0, process.stderr
-    (job,) = json.loads(process.stdout[process.stdout.index("{") :])["jobs"]
-    found: dict[str, Any] = {kind: job[kind]["total_ios"] for kind in ("write", "read")}
-    assert (found, job["error"]) == ({"write": BLOCKS, "read": BLOCKS}, 0)
+    (job,) = fio_jobs(process.stdout)
+    assert (job["write"]["total_ios"], job["read"]["total_ios"], job["error"]) == (BLOCKS, BLOCKS, 0)
 
 
 def _need_root() -> None:
