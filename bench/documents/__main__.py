@@ -2,26 +2,28 @@
 docs/evidence/published.md.
 
 A command whose directory has its result is not run again, so a run that was interrupted continues, and single commands
-can be run by their names while the machine is quiet. The table has the commands that have run.
+can be run by their names while the machine is quiet. Commands that have not run here keep their rows of the page.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import itertools
 import json
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
-from bench.documents.commands import COMMANDS, FILES, SCENARIOS
-from bench.documents.page import page
+from bench.documents.commands import COMMANDS, FILES, HOSTS, SCENARIOS, SERVED
+from bench.documents.page import DONE, page
+from iocurve import Volume
 
 OUT = Path("target/documents")
 PAGE = Path("docs/evidence/published.md")
-DONE = "command.json"
-"""The file in a command's directory that says that the command has ended, and how long it took."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,11 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if unknown := set(options.names) - COMMANDS.keys():
         parser.error(f"there is no command {', '.join(unknown)}")
+    sys.path.append("tests")
     end = time.monotonic() + (0 if options.page_only else options.seconds)
     for name in options.names or COMMANDS:
         if time.monotonic() < end:
-            carry_out(name, options.out / name, options.repeats)
-    PAGE.write_text(page(options.out), encoding="utf-8")
+            carry_out(name, options.out / name, options.retries)
+    PAGE.write_text(page(options.out, PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     return 0
 
 
@@ -50,19 +53,31 @@ def carry_out(name: str, directory: Path, repeats: int | None = None) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for file, text in FILES.get(name, {}).items():
         (directory / file).write_text(text, encoding="utf-8")
-    command = [word.format(root=Path.cwd()) for word in COMMANDS[name]]
-    if repeats is not None and name in SCENARIOS:
-        command += ["--retries", str(repeats)]
-    print(" ".join(["iocurve", *command]), flush=True)
-    began = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-m", "iocurve", *command], cwd=directory, stdout=subprocess.PIPE, text=True, check=False
-    )
-    (directory / "stdout.txt").write_text(done.stdout, encoding="utf-8")
+    if name in HOSTS:
+        (directory / "host.json").write_bytes(HOSTS[name](importlib.import_module("composed_hosts")).pretty())
+    with ExitStack() as stack:
+        places = {"{root}": str(Path.cwd())}
+        if name in SERVED:
+            profile, quota, settings = SERVED[name]
+            places["{url}"] = stack.enter_context(Volume(profile, quota, **settings)).url
+        words = COMMANDS[name] + (["--retries", str(repeats)] if repeats is not None and name in SCENARIOS else [])
+        for place, text in places.items():
+            words = [word.replace(place, text) for word in words]
+        print(" ".join(["iocurve", *words]), flush=True)
+        began = time.monotonic()
+        parts = [list(part) for is_part, part in itertools.groupby(words, lambda word: word != "&&") if is_part]
+        ended = [_run(directory, part) for part in parts]
+    (directory / "stdout.txt").write_text(ended[-1].stdout, encoding="utf-8")
+    status = ended[-1].returncode
     # The statuses of explain and doctor tell what they found; a measurement that was cut short is repeated.
-    if done.returncode >= 0 and ("report" not in command or done.returncode == 0):
-        facts = {"status": done.returncode, "seconds": round(time.monotonic() - began, 1)}
+    if status >= 0 and ("report" not in words or status == 0):
+        facts = {"status": status, "seconds": round(time.monotonic() - began, 1), "day": time.strftime("%Y-%m-%d")}
         (directory / DONE).write_text(json.dumps(facts), encoding="utf-8")
+
+
+def _run(directory: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "iocurve", *words]
+    return subprocess.run(command, cwd=directory, stdout=subprocess.PIPE, text=True, check=False)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from iocurve.advice.doctor.host import Bundle
+
 SCENARIOS = (
     "anf-regular-iops",
     "anf-regular-throughput",
@@ -35,12 +40,41 @@ FIO_C = ["--ioengine=libaio", "--direct=1", "--nrfiles=4", "--numjobs=1", "--run
 DISKSPD_WRITES = "-c200G -w100 -b8K -F4 -r -o128 -W30 -d30 -Sh testfile.dat"
 DISKSPD_READS = "-c200G -b4K -F4 -r -o128 -W7200 -d30 -Sh testfile.dat"
 LEVELS = "ultra", "premium", "standard"
+LARGE = "volume:anf-large-ultra?quota=100TiB"
+SCALED = f"{LARGE}&latency=500us&speed=0.05"
+CLIENT_HOST = """sd=default,size=4m
+sd=sd-1,lun=/mnt/vdb1/file-1
+sd=sd-2,lun=/mnt/vdb2/file-2
+sd=sd-3,lun=/mnt/vdb3/file-3
+sd=sd-4,lun=/mnt/vdb4/file-4
+sd=sd-5,lun=/mnt/vdb5/file-5
+sd=sd-6,lun=/mnt/vdb6/file-6
+wd=RndRead,sd=sd*,rdpct=100,seekpct=100,xfersize=8k
+rd=RndRead,wd=RndRead,sd=("sd*"),threads=25,warmup=1,elapsed=3,iorate=max
+"""
+"""One of the 24 hosts of the script of document B, with its six files."""
 
 
 def fio_c(kind: str, block: str) -> list[str]:
     """A command line of document C."""
     load = [f"--bs={block}", "--iodepth=64", "--filesize=4G", f"--rw={kind}", "--group_reporting", "--ramp_time=300"]
-    return ["explain", "fio", *FIO_C, *load]
+    return ["fio", *FIO_C, *load]
+
+
+def fio_c_small(kind: str, block: str) -> list[str]:
+    """The same command line over one connection and over four to an emulated share, with small files."""
+    size = "16m" if block == "1024k" else "4m"
+    small = [f"--filesize={size}", "--runtime=1", "--ramp_time=0", "--ioengine=nfs"]
+    lines = [
+        " ".join([*fio_c(kind, block), *small, f"--nfs_url={{url}}?vers=4.1&nconnect={count}"]) for count in (1, 4)
+    ]
+    return ["ab", *lines, "--runs", "3", "--retries", "0", "--out", "report"]
+
+
+def small(line: str) -> list[str]:
+    """A command line of DiskSpd with a small file on a served volume, for three seconds."""
+    words = {"-c200G": "-c8M", "-W30": "-W1", "-W7200": "-W1", "-d30": "-d3", "testfile.dat": "{url}/testfile.dat"}
+    return ["diskspd", *(words.get(word, word) for word in line.split())]
 
 
 def vdbench_files(pattern: str) -> dict[str, str]:
@@ -61,13 +95,25 @@ def vdbench_files(pattern: str) -> dict[str, str]:
     return {name: "\n".join(text) + "\n" for name, text in texts.items()}
 
 
+HOSTS: dict[str, Callable[[Any], Bundle]] = {
+    "doctor-case-1": lambda hosts: hosts.scenario_1(),
+    "doctor-case-3": lambda hosts: hosts.scenario_3(),
+    "doctor-old-kernel": lambda hosts: hosts.old_kernel(),
+    "doctor-windows": lambda hosts: hosts.lossy(),
+    "doctor-depth": lambda hosts: hosts.network_host(
+        [hosts.Mounted("/mnt/a", hosts.FILES, "10.10.10.10", range(700, 708), 8, fstab=8)]
+    ),
+}
+"""By command: the machine that doctor looks at, composed by tests/composed_hosts.py."""
+
 COMMANDS: dict[str, list[str]] = {
     **{name: ["run", name, "--quick", "--out", "report"] for name in SCENARIOS},
     "max-1ms": ["max", NEAR, "--p50", "10ms", "--workload", LOAD, "--search-time", "60s", "--out", "report"],
     "curve": ["curve", NEAR, "--steps", "5", "--workload", LOAD, "--out", "report"],
     **{f"vdbench-{pattern}": ["explain", "vdbench", "-f", "workload"] for pattern in PATTERNS},
     **{
-        f"fio-{kind}-{block}": fio_c(kind, block)
+        f"fio-{kind}-{block}{form}": ["explain", *fio_c(kind, block)] if not form else fio_c_small(kind, block)
+        for form in ("", "-small")
         for kind in ("randread", "randwrite")
         for block in ("4k", "8k", "64k", "1024k")
     },
@@ -82,8 +128,36 @@ COMMANDS: dict[str, list[str]] = {
     **{
         f"size-large-{level}": ["size", "--have", f"large-{level}:100TiB"] for level in ("ultra", "premium", "standard")
     },
+    "rsize": [
+        *("ab", "--target", f"{SCALED}&nconnect=8&rsize=65536", "--target", f"{SCALED}&nconnect=8&rsize=262144"),
+        *("--workload", "rw=read bs=256k", "--iodepth", "64", "--size", "64MiB", "--runtime", "1s"),
+        *("--runs", "5", "--retries", "0", "--out", "report"),
+    ],
+    "wsize": [
+        *("ab", "--target", f"{SCALED}&nconnect=8&wsize=65536", "--target", f"{SCALED}&nconnect=8&wsize=262144"),
+        *("--workload", "rw=write bs=256k", "--iodepth", "64", "--size", "64MiB", "--runtime", "1s"),
+        *("--runs", "5", "--retries", "0", "--out", "report"),
+    ],
+    **{name: ["run", name, "--quick", "--target", LARGE, "--out", "report"] for name in ("vcs", "eda")},
+    "vdbench-24-clients": [
+        *("convert", "-o", "job.toml", "vdbench", "-f", "one-host", "--map-lun", "/mnt/vdb*={url}/{sd}", "&&"),
+        *("run", "job.toml", "--clients", "24", "--out", "report"),
+    ],
+    "diskspd-writes-small": small(DISKSPD_WRITES),
+    "diskspd-reads-small": small(DISKSPD_READS),
     "doctor": ["doctor", "--from", "{root}/tests/hosts/captured-nfs41-four.json"],
     "doctor-shared": ["doctor", "--from", "{root}/tests/hosts/captured-nfs3-shared-four.json"],
+    **{name: ["doctor", "--from", "host.json"] for name in HOSTS},
 }
-FILES = {f"vdbench-{pattern}": vdbench_files(pattern) for pattern in PATTERNS}
+FILES = {f"vdbench-{pattern}": vdbench_files(pattern) for pattern in PATTERNS} | {
+    "vdbench-24-clients": {"one-host": CLIENT_HOST}
+}
 """By command: the files that it reads, in its directory."""
+SHARE = ("azure-files-v1", "30TiB", {"speed": "0.1"})
+SERVED: dict[str, tuple[str, str, dict[str, Any]]] = {
+    **{name: SHARE for name in COMMANDS if name.startswith("fio-rand") and name.endswith("-small")},
+    "vdbench-24-clients": ("anf-premium", "70.31TiB", {"speed": "0.02"}),
+    "diskspd-writes-small": ("unlimited", "1TiB", {"iops": 12_800, "speed": "0.1"}),
+    "diskspd-reads-small": ("unlimited", "1TiB", {"iops": 77_000, "speed": "0.1"}),
+}
+"""By command: the profile, the quota and the other settings of the volume that runs for it; ``{url}`` is its URL."""

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
 from bench.documents.shown import (
     Show,
     advice,
     by_mix,
+    changed,
+    counted,
     finding,
     gains,
     latencies,
+    of_clients,
     printed,
     rate,
+    series,
     stated,
 )
 
@@ -18,6 +24,10 @@ Row = tuple[str, str, str, Show]
 """Heading, statement, command, and what shows it."""
 IN_FLIGHT = r"in flight +(.*)\n +engine +(.*)"
 MANY = "more than 300,000 IOPS × 0.1"
+TOTAL = r"^total:[^|]*\|[^|]*\|[^|]*\| +([\d.]+)"
+NO_METADATA = (
+    "noticeable benefits (no value); the embedded volume has no limit of such operations, nor that parallelism"
+)
 ACCEPTED = "planned unmodified; tests/test_documents.py runs it smaller"
 SCRIPT = "planned unmodified; tests/test_documents.py runs it smaller"
 IOPS, THROUGHPUT, NCONNECT = "anf-regular-iops", "anf-regular-throughput", "anf-nconnect"
@@ -132,6 +142,18 @@ B: tuple[Row, ...] = (
     ),
     (
         "script",
+        "TCP windows grow with the round trip: rmem_max, tcp_rmem",
+        "doctor-windows",
+        printed(r"^(red +TCP windows.*)$", "too small for a round trip of 4 ms; a composed machine"),
+    ),
+    (
+        "script",
+        "24 hosts of six files each, RndRead, 25 threads for each file: 24 load clients on one machine",
+        "vdbench-24-clients",
+        of_clients("more than 300,000 IOPS × 0.02; the clients share six files", 6000),
+    ),
+    (
+        "script",
         "Little's law: threads = latency × IOPS; its example says 4.0",
         "size-littles-law",
         printed(r"in flight = (.*)$", "0.0013 s × 5,000/s = 6.5 (the page's 4.0 is an error)"),
@@ -146,6 +168,9 @@ B: tuple[Row, ...] = (
         for pattern in ("FillWrite", "SeqRead", "SeqWrite", "RndRead", "RndWrite", "SeqMix", "RndMix")
     ),
 )
+READS = dict.fromkeys(("4k", "8k", "64k", "1024k"), ("2 to 4 ×", 2.0, 4.0))
+WRITES = dict.fromkeys(("4k", "8k"), ("no value for this size", 0.0, math.inf))
+WRITES |= dict.fromkeys(("64k", "1024k"), ("3 ×", 3.0, 3.0))
 C: tuple[Row, ...] = (
     (
         "read-ahead",
@@ -173,6 +198,30 @@ C: tuple[Row, ...] = (
     ("benefits", "6 or 7 clients reach 10 GiB/s with nconnect", CLIENTS, stated("clients", "MiB/s", nconnect=4)),
     (
         "mounts",
+        "case 1: each storage account behind its private endpoint has its own nconnect",
+        "doctor-case-1",
+        printed(r"^(green +shared connections +/mnt/b.*)$", "supported; a composed machine"),
+    ),
+    (
+        "mounts",
+        "case 3: several shares of one account behind a private endpoint have one nconnect",
+        "doctor-case-3",
+        printed(r"^(green +shared connections +/mnt/b.*)$", "supported; a composed machine"),
+    ),
+    (
+        "requirements",
+        "nconnect needs kernel 5.3",
+        "doctor-old-kernel",
+        printed(r"^(yellow +connections.*)$", "a composed machine with kernel 4.18"),
+    ),
+    (
+        "queue depth",
+        "at most 64 requests in flight",
+        "doctor-depth",
+        printed(r"^(yellow +queue depth.*)$", "more gain nothing; a composed machine"),
+    ),
+    (
+        "mounts",
         "mounts of one address share the connections of the first",
         "doctor-shared",
         printed(r"^(red +shared connections.*)$", "shared (case 2), named by the doctor"),
@@ -186,6 +235,16 @@ C: tuple[Row, ...] = (
         )
         for kind in ("randread", "randwrite")
         for block in ("4k", "8k", "64k", "1024k")
+    ),
+    *(
+        (
+            "commands",
+            f"{kind} {block}, depth 64, run with small files for 1 s: nconnect=4 over 1",
+            f"fio-{kind}-{block}-small",
+            changed(said, low, high),
+        )
+        for kind, sizes in (("randread", READS), ("randwrite", WRITES))
+        for block, (said, low, high) in sizes.items()
     ),
     (
         "considerations",
@@ -204,6 +263,12 @@ D: tuple[Row, ...] = (
         )
         for level, figure in (("Ultra", "12,800"), ("Premium", "6,400"), ("Standard", "1,600"))
     ),
+    *(
+        ("summary", f"many files are created, removed and renamed: {name}, {of}", name, series(of, NO_METADATA))
+        for name, of in (("vcs", "checkout"), ("vcs", "branch-switch"), ("eda", "frontend"))
+    ),
+    ("tests", "rsize of 65536 and 262144: similar", "rsize", changed("similar: 1 ×", 1.0, 1.0)),
+    ("tests", "wsize of 65536 and 262144: similar", "wsize", changed("similar: 1 ×", 1.0, 1.0)),
     ("scale-out", "12,761 MiB/s of 256 KiB sequential reads", OUT, stated("sequential-256k", "MiB/s", "read")),
     ("scale-out", "about 8,518 MiB/s of 256 KiB sequential writes", OUT, stated("sequential-256k", "MiB/s", "write")),
     ("scale-out", "about 709,000 8 KiB random reads per second", OUT, stated("random-8k", "IOPS", "read")),
@@ -227,6 +292,18 @@ E: tuple[Row, ...] = (
     ("DiskSpd", "13,052.65 write IOPS; the limit is 12,800", "azure-disk", stated("max-write-iops", "IOPS")),
     ("DiskSpd", "the read command", "diskspd-reads", printed(IN_FLIGHT, ACCEPTED)),
     ("DiskSpd", "78,521.23 read IOPS; the limit is 77,000", "azure-disk", stated("max-read-iops", "IOPS")),
+    (
+        "DiskSpd",
+        "the write command, run with a file of 8 MiB for 3 s: 13,052.65 IOPS",
+        "diskspd-writes-small",
+        counted(TOTAL, "13,053 IOPS × 0.1; a limit of 12,800 IOPS", "IOPS", 1305.265),
+    ),
+    (
+        "DiskSpd",
+        "the read command, run with a file of 8 MiB for 3 s: 78,521.23 IOPS",
+        "diskspd-reads-small",
+        counted(TOTAL, "78,521 IOPS × 0.1; a limit of 77,000 IOPS", "IOPS", 7852.123),
+    ),
     ("DiskSpd", "maximum throughput with 64 KiB: writes", "azure-disk", rate("max-write-throughput", "no value")),
     ("DiskSpd", "maximum throughput with 64 KiB: reads", "azure-disk", rate("max-read-throughput", "no value")),
     ("fio", "job file fiowrite.ini", "fio-fiowrite", printed(IN_FLIGHT, ACCEPTED)),

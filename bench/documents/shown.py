@@ -20,6 +20,8 @@ from iocurve.result.stalls import condition
 
 GAIN = re.compile(r"[^\[,]*(?:\[[^\]]*\])?")
 """The ratio and its interval at the start of the text of a gain."""
+CHANGE = re.compile(r"IOPS +\S+ +\S+ +([+−-][\d.,]+) % \[([+−-][\d.,]+), ([+−-][\d.,]+)\]")
+"""A change of the rate with its interval, in the output of ``iocurve ab``."""
 Cells = tuple[str, str, str]
 """The result, the published value and the ratio of both."""
 Show = Callable[[Path], Cells]
@@ -151,6 +153,57 @@ def printed(pattern: str, said: str, ratio: str = "") -> Show:
         found = re.search(pattern, (directory / "stdout.txt").read_text(encoding="utf-8"), re.MULTILINE)
         text = "; ".join(filter(None, found.groups() or (found[0],))) if found else "not found"
         return " ".join(text.split()), said, ratio if found else ""
+
+    return cells
+
+
+def changed(said: str, low: float, high: float) -> Show:
+    """The rate of the second of two compared lines as a multiple of the first; 1 within the published range."""
+
+    def cells(directory: Path) -> Cells:
+        found = CHANGE.search((directory / "stdout.txt").read_text(encoding="utf-8"))
+        if found is None:
+            return "not found", said, ""
+        gain, least, most = (1 + float(part.replace("−", "-").replace(",", "")) / 100 for part in found.groups())
+        ratio = gain / min(max(gain, low), high)
+        noisy = [point for point in reading_of(directory).result.points if point.noise]
+        mark = _mark(noisy[0]) if noisy else ""
+        return f"{gain:.2f} × [{least:.2f}, {most:.2f}]{mark}", said, f"{ratio:.2f}"
+
+    return cells
+
+
+def counted(pattern: str, said: str, unit: str, value: float | None = None) -> Show:
+    """A number in the output of a command, and its ratio to a published one."""
+
+    def cells(directory: Path) -> Cells:
+        found = re.search(pattern, (directory / "stdout.txt").read_text(encoding="utf-8"), re.MULTILINE)
+        if found is None:
+            return "not found", said, ""
+        number = float(found[1].replace(",", ""))
+        return f"{number:,.0f} {unit}", said, f"{number / value:.2f}" if value else ""
+
+    return cells
+
+
+def of_clients(said: str, value: float) -> Show:
+    """The rate of the only point of a job that several clients ran, and its ratio to a published one."""
+
+    def cells(directory: Path) -> Cells:
+        [point] = reading_of(directory).result.points
+        clients, rate = len(point.clients), point.summary().iops
+        return f"{rate:,.0f} IOPS, {clients} clients{_mark(point)}", said, f"{rate / value:.2f}"
+
+    return cells
+
+
+def series(name: str, said: str) -> Show:
+    """The rates of the points of a series."""
+
+    def cells(directory: Path) -> Cells:
+        members = _family(directory, name).members
+        texts = [f"{_rest(one, {})}: {one.summary().iops:,.0f} IOPS{_mark(one)}" for one in members]
+        return f"{name}: {'; '.join(texts)}", said, ""
 
     return cells
 
