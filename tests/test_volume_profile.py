@@ -14,7 +14,7 @@ from iocurve.targets.target import VolumeTarget
 from iocurve.volume import profile
 from iocurve.volume.limits import AddedLatency, Exponential, Limits, Lognormal, Parallelism
 from iocurve.volume.profile_limits import describe, resolve
-from iocurve.volume.spec import memory_limit_bytes
+from iocurve.volume.spec import Setting, memory_limit_bytes, spec_of
 
 
 @cases("volume/throughput")
@@ -50,7 +50,8 @@ def test_a_user_s_profile_can_set_every_limit(tmp_path: Path) -> None:
     matches("volume_profile/a_user_s_profile_can_set_every_limit", found.fields())
     assert (found.latency, found.parallelism) == (latency, Parallelism(servers=16, service_ns=20_250))
     assert resolve(str(path), 8 * TIB).value("throughput_read_bytes_per_s") == 700 * MIB
-    replaced = resolve(str(path), 2 * TIB, latency_ns=5, client_egress_bytes_per_s=9, client_iops_write=8)
+    of_clients: dict[str, Setting] = {"client_ingress": "7B", "client_egress": "9B", "client_iops_write": 8}
+    replaced = spec_of({"profile": str(path), "quota": "2TiB", "latency": "5ns", **of_clients}).limits()
     assert replaced.latency == AddedLatency(base_ns=5), "all of it is replaced"
     matches("volume_profile/a_user_s_profile_can_set_every_limit_more", replaced.fields()["client"])
     path.write_text('title = "x"\n[latency_us.distribution]\nkind = "exponential"\nmean_us = 40\n')

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from bench.documents.shown import (
     Show,
     advice,
@@ -168,8 +166,9 @@ B: tuple[Row, ...] = (
         for pattern in ("FillWrite", "SeqRead", "SeqWrite", "RndRead", "RndWrite", "SeqMix", "RndMix")
     ),
 )
-READS = dict.fromkeys(("4k", "8k", "64k", "1024k"), ("2 to 4 ×", 2.0, 4.0))
-WRITES = dict.fromkeys(("4k", "8k"), ("no value for this size", 0.0, math.inf))
+Ranges = dict[str, tuple[str, float | None, float]]
+READS: Ranges = dict.fromkeys(("4k", "8k", "64k", "1024k"), ("2 to 4 ×", 2.0, 4.0))
+WRITES: Ranges = dict.fromkeys(("4k", "8k"), ("no value for this size", None, 0.0))
 WRITES |= dict.fromkeys(("64k", "1024k"), ("3 ×", 3.0, 3.0))
 C: tuple[Row, ...] = (
     (
@@ -277,14 +276,14 @@ D: tuple[Row, ...] = (
         "scale-up",
         "about 10,000 MiB/s of reads",
         UP,
-        stated("sequential-256k", "MiB/s", on="read", nconnect=8),
+        stated("sequential-256k", "MiB/s", on="read", nconnect=16),
     ),
     ("scale-up", "reads: 10 ×", UP, stated("sequential-256k", "×", on="read")),
-    ("scale-up", "6,600 MiB/s of writes", UP, stated("sequential-256k", "MiB/s", on="write", nconnect=8)),
+    ("scale-up", "6,600 MiB/s of writes", UP, stated("sequential-256k", "MiB/s", on="write", nconnect=16)),
     ("scale-up", "writes: 4 ×", UP, stated("sequential-256k", "×", on="write")),
-    ("scale-up", "about 426,000 reads per second", UP, stated("random-8k", "IOPS", on="read", nconnect=8)),
+    ("scale-up", "about 426,000 reads per second", UP, stated("random-8k", "IOPS", on="read", nconnect=16)),
     ("scale-up", "reads: 7 ×", UP, stated("random-8k", "×", on="read")),
-    ("scale-up", "about 405,000 writes per second", UP, stated("random-8k", "IOPS", on="write", nconnect=8)),
+    ("scale-up", "about 405,000 writes per second", UP, stated("random-8k", "IOPS", on="write", nconnect=16)),
     ("scale-up", "writes: 7.2 ×", UP, stated("random-8k", "×", on="write")),
 )
 E: tuple[Row, ...] = (

@@ -157,18 +157,18 @@ def printed(pattern: str, said: str, ratio: str = "") -> Show:
     return cells
 
 
-def changed(said: str, low: float, high: float) -> Show:
-    """The rate of the second of two compared lines as a multiple of the first; 1 within the published range."""
+def changed(said: str, low: float | None = None, high: float = 0.0) -> Show:
+    """The rate of the second of two compared lines as a multiple of the first; a ratio of 1 is in the range."""
 
     def cells(directory: Path) -> Cells:
         found = CHANGE.search((directory / "stdout.txt").read_text(encoding="utf-8"))
         if found is None:
             return "not found", said, ""
         gain, least, most = (1 + float(part.replace("−", "-").replace(",", "")) / 100 for part in found.groups())
-        ratio = gain / min(max(gain, low), high)
+        ratio = f"{gain / min(max(gain, low), high):.2f}" if low else ""
         noisy = [point for point in reading_of(directory).result.points if point.noise]
         mark = _mark(noisy[0]) if noisy else ""
-        return f"{gain:.2f} × [{least:.2f}, {most:.2f}]{mark}", said, f"{ratio:.2f}"
+        return f"{gain:.2f} × [{least:.2f}, {most:.2f}]{mark}", said, ratio
 
     return cells
 

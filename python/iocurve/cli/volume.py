@@ -78,6 +78,8 @@ class LimitOptions:
     """Size of the capacity pool that --throughput is taken from. Default: the quota."""
     stored: SizeText | None = None
     """Stored data for profiles whose limits grow with it: 4TiB. Default: what the volume holds, counted each second."""
+    client_ingress: BandwidthText | None = None
+    """Limit of the data that each client receives, which is its reads: 10000MiB."""
     client_egress: BandwidthText | None = None
     """Limit of the data that each client (an IP address) sends, which is its writes: 16000Mb, 16Gb, 1907MiB. A small b
     means bits."""

@@ -92,6 +92,8 @@ CAPS = tuple(
 
 THROUGHPUT = "throughput_bytes_per_s"
 """The name of the cap on the bytes of a volume."""
+INGRESS = "client.bandwidth_read_bytes_per_s"
+"""The name of a client's cap on the data that it receives, which are its reads."""
 EGRESS = "client.bandwidth_write_bytes_per_s"
 """The name of a client's cap on the data that it sends, which are its writes."""
 

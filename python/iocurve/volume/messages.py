@@ -158,6 +158,8 @@ class LimitSettings(Struct):
     """Size of the capacity pool that a throughput is taken from. Default: the quota."""
     stored: str | None = None
     """Data that limits which grow with stored data count. Default: what the volume holds."""
+    client_ingress: str | None = None
+    """Bandwidth limit on the reads of each client, as ``client_egress``."""
     client_egress: str | None = None
     """Bandwidth limit on the writes of each client (an IP address): ``16000Mb``, which is 1,907 MiB/s."""
     client_iops_read: Iops | None = None

@@ -47,16 +47,11 @@ def resolve(
     latency_ns: int | None = None,
     pool_bytes: int | None = None,
     stored_bytes: int | None = None,
-    client_egress_bytes_per_s: int | None = None,
-    client_iops_read: int | None = None,
-    client_iops_write: int | None = None,
 ) -> limits.Limits:
     """The limits that a profile gives a volume of this size; settings replace its own figures.
 
-    ``stored_bytes`` is the data that it holds; by default it is full.
-    ``pool_bytes`` is the size of the capacity pool of manual QoS; by default the quota. ``client_egress_bytes_per_s``
-    and ``client_iops_write`` limit the writes of each client, ``client_iops_read`` its reads. Raises ``DialectError``
-    for a size or a setting out of the profile's bounds.
+    ``stored_bytes`` is the data that it holds; by default it is full. ``pool_bytes`` is the size of the capacity pool
+    of manual QoS; by default the quota. Raises ``DialectError`` for a size or a setting out of the profile's bounds.
     """
     profile = load(name)
     at = Sized(quota_bytes=quota_bytes, stored_bytes=quota_bytes if stored_bytes is None else stored_bytes)
@@ -70,17 +65,9 @@ def resolve(
     if (figure := profile.throughput_mib_per_s) is not None:
         rate = figure.of(at) * MIB if throughput_bytes_per_s is None else Fraction(throughput_bytes_per_s)
         at = replace(at, bytes_per_s=rate)
-    values = {cap.name: _value(getattr(profile, cap.figure), cap, at) for cap in CAPS} | {
-        name: value
-        for name, value in {
-            "iops": iops,
-            "throughput_bytes_per_s": throughput_bytes_per_s,
-            "client.bandwidth_write_bytes_per_s": client_egress_bytes_per_s,
-            "client.iops_read": client_iops_read,
-            "client.iops_write": client_iops_write,
-        }.items()
-        if value is not None
-    }
+    values = {cap.name: _value(getattr(profile, cap.figure), cap, at) for cap in CAPS}
+    settings = {"iops": iops, THROUGHPUT: throughput_bytes_per_s}
+    values |= {name: value for name, value in settings.items() if value is not None}
     latency = limits.AddedLatency(base_ns=latency_ns) if latency_ns is not None else _latency(profile.latency_us)
     burst = _burst(profile.burst_iops, replace(at, iops=values["iops"] or 0), values["iops"], 1)
     data = _burst(profile.burst_throughput_mib_per_s, at, values[THROUGHPUT], MIB)
@@ -99,8 +86,7 @@ def next_tib_bytes_per_s(limits_at: Callable[[int], limits.Limits], quota_bytes:
     quota beyond the profile's largest adds nothing.
     """
     limits_now = limits_at(quota_bytes)
-    both = "throughput_bytes_per_s"
-    name = both if limits_now.value(both) is not None else "throughput_read_bytes_per_s"
+    name = THROUGHPUT if limits_now.value(THROUGHPUT) is not None else "throughput_read_bytes_per_s"
     now = limits_now.value(name)
     if now is None:
         return None

@@ -16,6 +16,7 @@ from iocurve.foundation.errors import Diagnostic, DialectError, TargetError, opt
 from iocurve.foundation.structs import Struct
 from iocurve.foundation.units import parse_bandwidth, parse_bytes, parse_fraction, parse_time_ns
 from iocurve.machine.files import memory_available
+from iocurve.result.caps import EGRESS, INGRESS, caps
 from iocurve.result.document import TargetFacts
 from iocurve.volume.config import (
     CONNECTIONS_MAX,
@@ -130,10 +131,17 @@ class ExportSpec(LimitSettings):
             latency_ns=_optional("latency", self.latency, parse_time_ns),
             pool_bytes=_optional("pool", self.pool, parse_bytes),
             stored_bytes=_optional("stored", self.stored, parse_bytes) or stored_bytes,
-            client_egress_bytes_per_s=_optional("client_egress", self.client_egress, parse_bandwidth, at_least=1),
-            client_iops_read=self.client_iops_read,
-            client_iops_write=self.client_iops_write,
         )
+        clients = caps(
+            {
+                INGRESS: _optional("client_ingress", self.client_ingress, parse_bandwidth, at_least=1),
+                EGRESS: _optional("client_egress", self.client_egress, parse_bandwidth, at_least=1),
+                "client.iops_read": self.client_iops_read,
+                "client.iops_write": self.client_iops_write,
+            }
+        )
+        others = (cap for cap in found.caps if cap.name not in {one.name for one in clients})
+        found = found.replace(caps=(*others, *clients))
         return found if self.speed is None else found.at_speed(self.speed_fraction())
 
     def speed_fraction(self) -> Fraction:
