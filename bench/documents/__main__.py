@@ -8,7 +8,6 @@ can be run by their names while the machine is quiet. Commands that have not run
 from __future__ import annotations
 
 import argparse
-import importlib
 import itertools
 import json
 import subprocess
@@ -18,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench.documents.commands import COMMANDS, FILES, HOSTS, SCENARIOS, SERVED
+from bench.documents.commands import COMMANDS, FILES, SCENARIOS, SERVED
 from bench.documents.page import DONE, page
 from iocurve import Volume
 
@@ -37,7 +36,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if unknown := set(options.names) - COMMANDS.keys():
         parser.error(f"there is no command {', '.join(unknown)}")
-    sys.path.append("tests")
     end = time.monotonic() + (0 if options.page_only else options.seconds)
     for name in options.names or COMMANDS:
         if time.monotonic() < end:
@@ -53,8 +51,6 @@ def carry_out(name: str, directory: Path, repeats: int | None = None) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for file, text in FILES.get(name, {}).items():
         (directory / file).write_text(text, encoding="utf-8")
-    if name in HOSTS:
-        (directory / "host.json").write_bytes(HOSTS[name](importlib.import_module("composed_hosts")).pretty())
     with ExitStack() as stack:
         places = {"{root}": str(Path.cwd())}
         if name in SERVED:

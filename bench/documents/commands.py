@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any
-
-from iocurve.advice.doctor.host import Bundle
 
 SCENARIOS = (
     "anf-regular-iops",
@@ -95,16 +93,15 @@ def vdbench_files(pattern: str) -> dict[str, str]:
     return {name: "\n".join(text) + "\n" for name, text in texts.items()}
 
 
-HOSTS: dict[str, Callable[[Any], Bundle]] = {
-    "doctor-case-1": lambda hosts: hosts.scenario_1(),
-    "doctor-case-3": lambda hosts: hosts.scenario_3(),
-    "doctor-old-kernel": lambda hosts: hosts.old_kernel(),
-    "doctor-windows": lambda hosts: hosts.lossy(),
-    "doctor-depth": lambda hosts: hosts.network_host(
-        [hosts.Mounted("/mnt/a", hosts.FILES, "10.10.10.10", range(700, 708), 8, fstab=8)]
-    ),
+HOSTS = {
+    "doctor-case-1": "composed-scenario-1",
+    "doctor-case-3": "composed-scenario-3",
+    "doctor-old-kernel": "composed-old-kernel",
+    "doctor-windows": "composed-lossy",
 }
-"""By command: the machine that doctor looks at, composed by tests/composed_hosts.py."""
+"""By command: the machine of tests/hosts that doctor looks at."""
+BUSY_HOST = Path("tests/hosts/composed-scenario-1.json").read_text(encoding="utf-8").replace("16 100 900", "32 100 900")
+"""A machine of which each of four connections has had 32 requests in flight."""
 
 COMMANDS: dict[str, list[str]] = {
     **{name: ["run", name, "--quick", "--out", "report"] for name in SCENARIOS},
@@ -147,10 +144,12 @@ COMMANDS: dict[str, list[str]] = {
     "diskspd-reads-small": small(DISKSPD_READS),
     "doctor": ["doctor", "--from", "{root}/tests/hosts/captured-nfs41-four.json"],
     "doctor-shared": ["doctor", "--from", "{root}/tests/hosts/captured-nfs3-shared-four.json"],
-    **{name: ["doctor", "--from", "host.json"] for name in HOSTS},
+    **{name: ["doctor", "--from", f"{{root}}/tests/hosts/{host}.json"] for name, host in HOSTS.items()},
+    "doctor-depth": ["doctor", "--from", "host.json"],
 }
 FILES = {f"vdbench-{pattern}": vdbench_files(pattern) for pattern in PATTERNS} | {
-    "vdbench-24-clients": {"one-host": CLIENT_HOST}
+    "vdbench-24-clients": {"one-host": CLIENT_HOST},
+    "doctor-depth": {"host.json": BUSY_HOST},
 }
 """By command: the files that it reads, in its directory."""
 SHARE = ("azure-files-v1", "30TiB", {"speed": "0.1"})

@@ -66,15 +66,14 @@ A: tuple[Row, ...] = (
         THROUGHPUT,
         by_mix(
             "sequential-256k",
-            "50:50 above pure reads (chart): these are 3 % below those of 64 KiB there; "
-            "the volume has one limit for all sizes",
+            "50:50 above pure reads (chart); fitted: a limit of operations, and one of each client's reads",
         ),
     ),
     (
         "64 and 256 KiB",
         "64 KiB is ahead for pure reads, 256 KiB for writes and mixes",
         THROUGHPUT,
-        gains("sequential-256k", "0.97 × reads, 1.04 × writes"),
+        gains("sequential-256k", "0.97 × reads, 1.04 × writes; mixes ahead. No limit of a volume knows the block size"),
     ),
     (
         "cache comparison",
