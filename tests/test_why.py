@@ -21,13 +21,15 @@ from iocurve.analysis.limits import verdict_of
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.cli.commands import run
 from iocurve.cli.dialects import run as run_dialect
+from iocurve.engine.outcome import CpuTime
 from iocurve.engine.plan import End, FilePlan, FixedBlocks, NfsEngine, Plan, Rate, Think, Worker
 from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.measure import confirm, variations
 from iocurve.measure.confirm import Confirmation, judged, run_experiment
-from iocurve.measure.confirm import tested as probe_verdict
+from iocurve.measure.confirm import confirmation_of as probe_verdict
 from iocurve.measure.variations import Variation
 from iocurve.measure.why import Probes, diagnose
+from iocurve.result.caps import Cap as StatedCap
 from iocurve.result.document import Point, TargetFacts
 from iocurve.result.document_file import RESULT_NAME
 from programs import status_of
@@ -62,6 +64,17 @@ def on_bytes(only: str | None = None, scope: str = "all", rate: float = BYTES) -
 
 def on_operations(only: str | None = None, scope: str = "all", rate: float = RATE) -> Target:
     return Target(caps=[Cap(lambda: bucket(rate, 8), "operations", only, scope)])
+
+
+def both(one: Target, other: Target) -> Target:
+    return Target(caps=[*one.caps, *other.caps])
+
+
+def mixed(percent: int) -> Plan:
+    """A load of reads and writes, by the percentage of reads."""
+    operations = [load(kind_name).groups[0].workers[0].operations[0] for kind_name in ("read", "write")]
+    shares = zip(operations, (percent, 100 - percent), strict=True)
+    return changed(load(), operations=tuple(one.replace(share=share) for one, share in shares))
 
 
 def served(count: int, service: Callable[[str, int], float]) -> Target:
@@ -108,8 +121,12 @@ TARGETS: tuple[tuple[Target, Plan, str, str], ...] = (
         Target(caps=[Cap(lambda: bucket(RATE, 8), write_cost=3.0)]),
         load(),
         "volume_iops",
-        r"at a limit of about (39|40)\d IOPS, of which the other kind of operation takes 3(\.\d)? times as much",
+        r"at a limit of about (39|40)\d IOPS",
     ),
+    (both(on_operations("read"), on_operations("write", rate=40)), load(), "volume_read_iops", r".* on reads"),
+    (both(on_operations(rate=500), on_operations("read", rate=200)), mixed(25), "volume_iops", r".* about 500 IOPS"),
+    (both(on_operations("read", rate=2000), on_operations("write")), mixed(75), "volume_write_iops", r".* on writes"),
+    (served(1, lambda *_: 0.0025), load(), "server_parallelism", r"at the server's own speed, about (39|40)\d IOPS"),
     (Target(delay=lambda: 0.01), load(depth=4), "depth", r"at the requested depth, 4 in flight: more gives more"),
 )
 
@@ -144,7 +161,7 @@ def test_a_paced_limit_behind_a_long_latency_is_not_told_from_one_slow_server() 
     """A delay and then one server of 1 / rate does just the same: two series of probes are enough to see it."""
     target = Target(delay=lambda: 0.01, caps=[Cap(lambda: bucket(RATE, 1))])
     found, _ = diagnose(load(), SILENT, target.run)
-    assert (found.code, target.runs) == ("unknown", 12)
+    assert (found.code, target.runs) == ("unknown", 13)
     assert found.text == "a limit on operations, or the server's own speed: bursts do not tell them apart"
 
 
@@ -356,6 +373,36 @@ def test_a_limit_is_confirmed_when_all_others_are_excluded() -> None:
         "depth", "IOPS limit", "read MiB/s limit", "read IOPS limit",
         "connection's MiB/s", "connection's requests", "client's reads", "client's IOPS", "server's speed",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("target", "code"),
+    [(Target(delay=lambda: 0.01), "depth"), (on_operations(None, "connection"), "connection_requests")],
+)
+def test_a_busy_thread_is_refuted_by_what_more_threads_do_not_explain(target: Target, code: str) -> None:
+    """More threads bring connections with them, and an idle latency fills a thread's time as well."""
+
+    def run(plan: Plan) -> Point:
+        point = target.run(plan)
+        busy = CpuTime(user_ns=0, system_ns=point.outcome.workers[0].window_end_ns, context_switches=0)
+        workers = tuple(worker.replace(cpu=busy) for worker in point.outcome.workers)
+        return point.replace(outcome=point.outcome.replace(workers=workers))
+
+    before = present(verdict_of(run(load()), SILENT))
+    assert (before.code, before.confidence) == ("generator", "likely")
+    found = probe_verdict(load(), SILENT, run, before)
+    assert (found.outcome, found.verdict and found.verdict.code) == ("refuted", code)
+
+
+def test_a_stated_limit_is_confirmed_with_the_list_of_the_others() -> None:
+    caps = (
+        StatedCap(scope="volume", quantity="iops", value=RATE),
+        StatedCap(scope="volume", quantity="bytes_per_s", value=2 * BYTES),
+    )
+    facts = TargetFacts(kind="embedded_volume", address="volume", caps=caps)
+    found = probe_verdict(load(), facts, on_operations().run, verdict_of(on_operations().run(load()), facts))
+    assert found.outcome == "confirmed"
+    assert found.evidence[1] == "the target states its limits, which excludes throughput (51% used)"
 
 
 def test_a_verdict_that_is_only_possible_is_tested_by_all_probes() -> None:

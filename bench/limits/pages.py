@@ -26,7 +26,7 @@ from iocurve.analysis.observations import observations
 from iocurve.engine.plan import Plan
 from iocurve.foundation.units import SECOND_NS
 from iocurve.measure import variations
-from iocurve.measure.confirm import RUNTIME_NS, tested
+from iocurve.measure.confirm import RUNTIME_NS, confirmation_of
 from iocurve.measure.scenario import runner
 from iocurve.measure.why import diagnose
 from iocurve.model.fit import TargetPart, explained
@@ -302,7 +302,7 @@ def _names(part: TargetPart) -> frozenset[str]:
 
 def _confirmed(point: Point, verdict: Limit | None, server: Server) -> dict[str, Any]:
     plan: Plan = variations.shortened(on_own_files(point.plan), RUNTIME_NS)
-    found = tested(plan, FACTS, server.run, verdict)
+    found = confirmation_of(plan, FACTS, server.run, verdict, lambda: server.clock_s)
     again = found.verdict.to_builtins() if found.verdict else None
     alone = verdict.to_builtins() if verdict else {}
     final = final_name({**alone, "outcome": found.outcome, "verdict_now": again})

@@ -44,7 +44,7 @@ from iocurve.engine.outcome import (
 from iocurve.engine.plan import NfsEngine, Plan, Worker
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
 from iocurve.measure import variations
-from iocurve.measure.confirm import RUNTIME_NS, tested
+from iocurve.measure.confirm import RUNTIME_NS, confirmation_of
 from iocurve.measure.why import diagnose
 from iocurve.result import host
 from iocurve.result.caps import Burst, Cap, Kind, Quantity, Scope
@@ -87,7 +87,7 @@ def _examined(setting: Setting, name: str, seed: int) -> dict[str, Any]:
         if not binding(case, server.account(point)):
             return {**machine.facts(), "drawn": seed, "final": None, "judged": "void", "judged_first": "void"}
         plan = variations.shortened(on_own_files(point.plan), RUNTIME_NS)
-        found = tested(plan, facts, server.run, first)
+        found = confirmation_of(plan, facts, server.run, first, lambda: server.clock_s)
     share = HOGS_SHARE if setting == "hogs" else IDLE_SHARE
     alone = first.to_builtins() if first else {}
     again = found.verdict.to_builtins() if found.verdict else None

@@ -43,6 +43,10 @@ LARGER = 1.5
 """So many times the operations that are worked on at once have to wait in part."""
 STEEPER = 1.3
 """The wait in a burst exceeds the most that a bucket explains by at least this factor."""
+ONE = (0.97, 1.15)
+"""Operations in service at a server that works on one at a time; the way to it adds to the latency of one alone."""
+LATER = 1.05
+"""A burst is later than a limit allows by at least this factor."""
 MEDIAN_ERROR = 1.2533
 """Standard error of a median to that of a mean, of normal values."""
 VARIED = 0.1
@@ -147,6 +151,24 @@ def at_once(alone: Bursts, large: Bursts) -> int:
 def has_spare_stations(alone: Bursts, large: Bursts, rate: Estimate) -> bool:
     """True if the server works on more operations at once than its rate needs: something else limits that rate."""
     return at_once(alone, large) > SPARE * in_service(rate, alone).high
+
+
+def is_one_at_a_time(alone: Bursts, rate: Estimate) -> bool:
+    """True if one operation keeps a server busy that works on one at a time, each for about the same time.
+
+    A limit that lets operations through one by one does so only if the latency happens to be that of its rate.
+    """
+    service = in_service(rate, alone)
+    return alone.typical < VARIED and ONE[0] <= service.low and service.high <= ONE[1]
+
+
+def is_later_than_limits_allow(alone: Bursts, large: Bursts, rate: Estimate) -> bool:
+    """True if the last operation of a burst is done later than if each waited for its turn at the sustained rate.
+
+    A limit lets the first operation through at once after a pause. A server may work on what waits in batches.
+    """
+    latest = max(alone.latencies) + large.size / rate.mean
+    return large.last.low > LATER * latest
 
 
 def is_served_in_steps(alone: Bursts, large: Bursts, rate: Estimate) -> bool:

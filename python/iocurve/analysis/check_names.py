@@ -45,17 +45,7 @@ _FIGURES: dict[str, Measure] = {
 _TEXTS = ("name", "series", "target", "state")
 """Texts that say which point it is."""
 _UNITS: dict[str, Measure] = {"IOPS": "rate", "µs": "time", "%": "share"}
-_OF_KINDS = (
-    "iops",
-    "mib_per_s",
-    "bytes",
-    "operations",
-    "errors",
-    "short",
-    "drained",
-    "unfinished",
-    "missed",
-)
+_OF_KINDS = ("iops", "mib_per_s", "bytes", "operations", "errors", "short", "drained", "unfinished", "missed")
 SEARCHES: dict[str, dict[str, str]] = {
     "knee": {
         "knee": "in flight",

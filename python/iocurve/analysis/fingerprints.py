@@ -8,7 +8,7 @@ short burst after a pause through faster than a busy server could work (``iocurv
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from operator import mul
 from statistics import fmean
@@ -20,6 +20,7 @@ from iocurve.analysis.level_changes import levels
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit, limit
 from iocurve.analysis.measured_load import MeasuredLoad, is_lossy, network_evidence
 from iocurve.foundation.units import MIB, SECOND_NS, format_depth, format_latency, format_number
+from iocurve.result.caps import Kind
 from iocurve.result.stats import FREEDOM_MIN, Estimate, ratio, scaled, series_mean
 
 MATTERS = 0.1
@@ -202,34 +203,50 @@ def client_verdict(clients: Response, blocks: Response | None) -> Limit:
     return limit(code, text, load.target, confidence="likely", evidence=evidence)
 
 
-def limit_verdict(
-    load: MeasuredLoad, quantity: str, mix: Response | None, other: Response | None, evidence: Sequence[str]
-) -> Limit:
-    """A limit of the volume on ``throughput`` or ``iops``: of one kind, where the other adds to it, or of all.
-
-    ``other`` is the other kind of operation alone.
-    """
-    figure = f"{rate_of(load).mean:,.0f} IOPS"
+def limit_verdict(load: MeasuredLoad, quantity: str, kind: Kind, evidence: Sequence[str]) -> Limit:
+    """A limit of the volume on ``throughput`` or ``iops``, of one kind of operation or of all."""
+    share = load.iops(None if kind == "any" else kind) / load.iops()
+    figure = f"{share * rate_of(load).mean:,.0f} IOPS"
     if quantity == "throughput":
-        figure = f"{format_number(load.held_up * load.bytes_per_s() / MIB, 4)} MiB/s"
-    text = f"at a limit of about {figure}"
-    if mix is None:
-        told = [*evidence, "reads and writes were not mixed: it may hold for one of them"]
-        return limit(f"volume_{quantity}", text, load.target, confidence="likely", evidence=told)
-    if mix.is_same:
-        return limit(f"volume_{quantity}", text, load.target, confidence="likely", evidence=[*evidence, mix.evidence])
-    kind = "read" if load.iops("read") else "write"
+        each = load.bytes_per_s(None if kind == "any" else kind)
+        figure = f"{format_number(load.held_up * each / MIB, 4)} MiB/s"
+    code, of = (f"volume_{quantity}", "") if kind == "any" else (f"volume_{kind}_{quantity}", f" on {kind}s")
+    text = f"at a limit of about {figure}{of}"
+    return limit(code, text, load.target, confidence="likely", evidence=evidence)
+
+
+def counted_kind(load: MeasuredLoad, mix: Response, other: Response | None, some: Response | None) -> Kind | None:
+    """The operations that a limit on a load of one kind counts; None where that is not known.
+
+    ``mix`` is of both kinds, half and half, ``other`` of the other kind alone, ``some`` of a few of the other kind.
+    """
+    own: Kind = "read" if load.iops("read") else "write"
+    if mix.is_same or (other and costs_add_up(mix, other)):
+        return "any"
     if mix.grows:
-        code, text = f"volume_{kind}_{quantity}", f"{text} on {kind}s"
-        return limit(code, text, load.target, confidence="likely", evidence=[*evidence, mix.evidence])
-    told = [*evidence, mix.evidence, *([other.evidence] if other else [])]
-    if other and _costs_add_up(mix, other):
-        text = f"{text}, of which the other kind of operation takes {1 / other.ratio:.2g} times as much"
-        return limit(f"volume_{quantity}", text, load.target, confidence="likely", evidence=told)
-    return unknown(load, f"{text}; whether it holds for {kind}s alone, the mix does not tell", told)
+        return own
+    if some is None:
+        return None
+    # So few have room below their own limit: either they add to the rate, or they take from it.
+    added = some.changed.iops() / some.changed.iops(own)
+    if some.estimate.low > math.sqrt(added):
+        return own
+    return "any" if 1 / math.sqrt(added) < some.estimate.low and some.estimate.high < math.sqrt(added) else None
 
 
-def _costs_add_up(mix: Response, other: Response) -> bool:
+def counted_of_mix(load: MeasuredLoad, alone: Mapping[Kind, Response]) -> Kind | None:
+    """The operations that a limit on a mix counts, by what each kind does alone; None where that is not known.
+
+    A kind that gets more alone than in the mix has no limit that holds the mix down. One that gets as much has.
+    """
+    shares = {kind: load.iops(kind) / load.iops() for kind in alone}
+    held = [kind for kind, one in alone.items() if one.estimate.low <= shares[kind] * (1 + MATTERS)]
+    if len(held) > 1 or any(alone[kind].estimate.high >= math.sqrt(shares[kind]) for kind in held):
+        return None
+    return held[0] if held else "any"
+
+
+def costs_add_up(mix: Response, other: Response) -> bool:
     """True if half of each kind gets what one limit on both gives, and not what a limit on each gives."""
     together = 2 / (1 + 1 / other.ratio)
     apart = 2 * min(1.0, other.ratio)

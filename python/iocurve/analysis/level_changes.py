@@ -218,10 +218,7 @@ class _Whitened:
         return _Fit(self.likelihood(product**2 / power), product / power, self.correlation, is_drift=True)
 
     def _transformed(self, values: Sequence[float]) -> list[float]:
-        return [
-            self._first * values[0],
-            *(value - self.correlation * before for before, value in pairwise(values)),
-        ]
+        return [self._first * values[0], *(value - self.correlation * before for before, value in pairwise(values))]
 
     def _levelled(self, values: Sequence[float]) -> list[float]:
         level = _dot(values, self._constant) / self._constant_power

@@ -61,12 +61,7 @@ def kind_of(code: str) -> LimitKind:
 
 
 def limit(
-    code: str,
-    text: str,
-    target: TargetFacts,
-    *,
-    confidence: Confidence = "certain",
-    evidence: Iterable[str] = (),
+    code: str, text: str, target: TargetFacts, *, confidence: Confidence = "certain", evidence: Iterable[str] = ()
 ) -> Limit:
     """A verdict, with the name and the next step of its kind; where others fit as well, the step that would tell."""
     return Limit(

@@ -70,14 +70,14 @@ def _is_open(verdict: Limit | None) -> bool:
 
 def _is_of_processors(verdict: Limit | None) -> bool:
     """True of busy processors, which do not keep a load from a limit that it reaches all the same."""
-    return verdict is not None and verdict.code in ("machine", "cpu_contention") and verdict.confidence == "likely"
+    codes = ("machine", "cpu_contention", "generator")
+    return verdict is not None and verdict.code in codes and verdict.confidence == "likely"
 
 
 def _surer(verdict: Limit | None, shown: Limit | None) -> Limit | None:
     """The limit that points show together. Busy processors stay the limit, unless other points prove the limit."""
-    if shown is None or (_is_of_processors(verdict) and not (is_sure(shown) and kind_of(shown.code).counts)):
-        return verdict
-    return shown
+    is_proved = shown and is_sure(shown) and (kind_of(shown.code).counts or shown.code == "depth")
+    return verdict if shown is None or (_is_of_processors(verdict) and not is_proved) else shown
 
 
 def _together(points: Sequence[Point], result: Result, known: Known) -> dict[int, Limit]:

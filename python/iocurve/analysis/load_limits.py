@@ -161,6 +161,7 @@ def processor_limit(load: MeasuredLoad) -> Limit | None:
             "generator",
             f"a worker's thread more than {BUSY:.0%} busy: the load, not the target",
             load.target,
+            confidence="likely",
             evidence=[f"its thread used {summary.cpu_share_max:.0%} of a processor", *_shares(machine)],
         )
     return _contention(load, machine) if machine is not None else None

@@ -14,6 +14,7 @@ from statistics import fmean, pvariance
 
 from iocurve.analysis.bursts import SLOW
 from iocurve.analysis.level_changes import LevelStep, level_change, levels
+from iocurve.analysis.load_limits import BUSY
 from iocurve.analysis.measured_load import IN_FLIGHT, MeasuredLoad
 from iocurve.engine.plan import FixedBlocks
 from iocurve.foundation.units import SECOND_NS
@@ -40,8 +41,6 @@ class ObservedPoint(LoadRate, frozen=True, kw_only=True, dict=True):
     """A point with what bears on its limit. Points are compared with those of the same order of offsets."""
 
     point: Point
-    workers: int
-    """Threads of the load."""
     latency_ns: float
     """Mean."""
     latency_variation: float = 0.0
@@ -204,7 +203,10 @@ def is_held_up(load: MeasuredLoad) -> bool:
     if machine is None:
         return False
     return (
-        waited_for_others(machine) >= STARVED or (machine.steal_share or 0.0) >= STEAL_SHARE or load.held_up > HELD_UP
+        load.summary.cpu_share_max >= BUSY
+        or waited_for_others(machine) >= STARVED
+        or (machine.steal_share or 0.0) >= STEAL_SHARE
+        or load.held_up > HELD_UP
     )
 
 

@@ -87,11 +87,7 @@ def differences(result: Result, reference: Reference) -> list[tuple[str, str, st
         ("speed", "full speed", _speed(result.target)),
         ("quota", there.quota, _quota(result.target)),
         ("clients", there.clients, _several(points, "clients") or "1"),
-        (
-            "client",
-            there.client,
-            _client(result),
-        ),
+        ("client", there.client, _client(result)),
         (
             "client's egress",
             there.client_egress_mib_per_s and f"{there.client_egress_mib_per_s:,.0f} MiB/s",

@@ -394,7 +394,9 @@ def _depth_of_profiles(
     # Operations do not wait if others at half or twice the depth take as long.
     alike = [row for row in likely if 1 / WAITS <= row.latency_ns / one.latency_ns <= WAITS and not row.is_held_up]
     low, high = (pick([*alike, one], key=lambda row: row.depth) for pick in (min, max))
-    if one.is_held_up or max(high.depth / one.depth, one.depth / low.depth) < 2:
+    # Busy processors add to a latency; one that is no longer shows that they are not the limit.
+    is_delayed = one.is_held_up and one.latency_ns > low.latency_ns / UNLOADED
+    if is_delayed or max(high.depth / one.depth, one.depth / low.depth) < 2:
         return None
     evidence = f"{_latencies(low, high)}: the latency of {counted(len(alike), 'point')}, at any rate"
     return _at_depth(one, target, evidence)

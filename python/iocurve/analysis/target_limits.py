@@ -141,8 +141,12 @@ def _volume_cap(load: MeasuredLoad, factor: float) -> Limit | None:
     described = volume_description(load.target)
     origin = f" ({described})" if described else ""
     text = f"at the volume's limit of {_amount(cap)} {_unit(cap)}{of}{origin}{_excess(rate / cap.value)}"
-    code = f"volume_{cap.text.replace(' ', '_').lower()}"
-    return limit(code, text, load.target, evidence=[_evidence(cap, rate), *others])
+    return limit(cap_code(cap), text, load.target, evidence=[_evidence(cap, rate), *others])
+
+
+def cap_code(cap: Cap) -> str:
+    """The code of a cap of the volume."""
+    return f"volume_{cap.text.replace(' ', '_').lower()}"
 
 
 def _excess(used: float) -> str:

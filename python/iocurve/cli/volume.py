@@ -50,9 +50,7 @@ Profile = Annotated[str, Parameter(completer=lambda _: profiles.names())]
 
 
 app = App(
-    name="volume",
-    help="Serve an NFS volume with a service level; change it and watch it.",
-    group_parameters=PARAMETERS,
+    name="volume", help="Serve an NFS volume with a service level; change it and watch it.", group_parameters=PARAMETERS
 )
 
 
@@ -253,17 +251,10 @@ def _metrics_server(answers: control.Control, address: str, port: int) -> Abstra
 
 
 @app.command(
-    name="set",
-    usage=usage("volume set", "[VOLUME]"),
-    help_epilogue=example("iocurve volume set --throughput 200MiB"),
+    name="set", usage=usage("volume set", "[VOLUME]"), help_epilogue=example("iocurve volume set --throughput 200MiB")
 )
 def set_volume(
-    volume: str | None = None,
-    /,
-    *,
-    export: str | None = None,
-    limits: LimitOptions = LIMITS,
-    json: JsonFlag = False,
+    volume: str | None = None, /, *, export: str | None = None, limits: LimitOptions = LIMITS, json: JsonFlag = False
 ) -> int:
     """Change the limits and the size of a running volume. Clients stay connected.
 
@@ -293,17 +284,10 @@ def set_volume(
 
 
 @app.command(
-    name="stats",
-    usage=usage("volume stats", "[VOLUME]"),
-    help_epilogue=example("iocurve volume stats --watch"),
+    name="stats", usage=usage("volume stats", "[VOLUME]"), help_epilogue=example("iocurve volume stats --watch")
 )
 def volume_stats(
-    volume: str | None = None,
-    /,
-    *,
-    interval: TimeNs = SECOND_NS,
-    watch: Flag = False,
-    json: Flag = False,
+    volume: str | None = None, /, *, interval: TimeNs = SECOND_NS, watch: Flag = False, json: Flag = False
 ) -> int:
     """Show rates and latencies of a running volume by export, client and connection.
 

@@ -78,13 +78,7 @@ class LoadClient:
         """The machine and its versions (``Introduction``)."""
         if self._daemons:
             self._daemons.leave_processors(threads=os.cpu_count() or 1)
-        return msgspec.json.encode(
-            Introduction(
-                host=host.collect(),
-                iocurve=VERSION,
-                boot=boot_id(),
-            )
-        )
+        return msgspec.json.encode(Introduction(host=host.collect(), iocurve=VERSION, boot=boot_id()))
 
     def survey(self, path: str) -> bytes:
         """The state of a directory, and the network (``Survey``)."""

@@ -16,6 +16,9 @@ from msgspec.structs import replace
 from iocurve.analysis.fingerprints import MATTERS, Response
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, UNKNOWN, Experiment, Limit, is_sure, kind_of
 from iocurve.analysis.limits import verdict_of
+from iocurve.analysis.load_limits import BUSY
+from iocurve.analysis.measured_load import MeasuredLoad
+from iocurve.analysis.target_limits import cap_code, caps_of
 from iocurve.engine.derived import block_bytes_mean, on_existing_files
 from iocurve.engine.plan import FilePlan, FixedBlocks, NfsEngine, Plan, Worker
 from iocurve.foundation.errors import TargetError, option
@@ -23,7 +26,7 @@ from iocurve.foundation.units import MIB, SECOND_NS
 from iocurve.measure import local, variations
 from iocurve.measure.run_files import RunFiles
 from iocurve.measure.variations import Variation
-from iocurve.measure.why import PATIENCE_S, UNDECIDED, Probes, Run, cause_by_bursts, diagnose
+from iocurve.measure.why import PATIENCE_S, UNDECIDED, Clock, Probes, Run, cause_by_bursts, diagnose
 from iocurve.model.fit import LoadRate, TargetPart
 from iocurve.result.document import Point, TargetFacts
 from iocurve.targets import opened_target
@@ -37,7 +40,7 @@ NEXT_S = 30.0
 """Time for the probes that look for the limit after the requested load."""
 
 Outcome = Literal["confirmed", "refuted", "found", "inconclusive"]
-"""``found``: no limit was known before, and the probes name one."""
+"""``confirmed``: the experiments exclude every other limit. ``found``: the probes name a limit, and contradict none."""
 
 
 class Confirmation(msgspec.Struct, frozen=True):
@@ -58,16 +61,20 @@ def confirm(point: Point, target: Target, facts: TargetFacts) -> Confirmation:
     ``RunError``, and ``TargetError`` for a load that writes to a file or device that was named.
     """
     with opened_target.opened(target) as opened, _load(point.plan, opened) as plan:
-        return tested(plan, facts, _measured, point.limit or verdict_of(point, facts))
+        return confirmation_of(plan, facts, _measured, point.limit or verdict_of(point, facts))
 
 
-def tested(plan: Plan, facts: TargetFacts, run: Run, before: Limit | None) -> Confirmation:
+def confirmation_of(
+    plan: Plan, facts: TargetFacts, run: Run, before: Limit | None, clock: Clock = monotonic
+) -> Confirmation:
     """Tests a verdict on a load by the change that would refute it, or looks for the limit by all probes."""
+    until_s = clock() + PATIENCE_S
+    probes = Probes(plan, facts, run, run(plan), until_s, clock)
     experiment = kind_of(before.code).experiment if before else None
     # A verdict that is only possible has others next to it that its own experiment does not exclude.
     if before is None or experiment is None or (not is_sure(before) and not experiment.without):
-        return _diagnosed(plan, facts, run, before)
-    return run_experiment(Probes(plan, facts, run, run(plan), monotonic() + PATIENCE_S), before, experiment)
+        return _diagnosed(probes, plan, before)
+    return run_experiment(probes, before, experiment)
 
 
 def judged(response: Response, experiment: Experiment) -> Outcome:
@@ -101,13 +108,12 @@ def run_experiment(probes: Probes, before: Limit, experiment: Experiment) -> Con
         return Confirmation(outcome, verdict, (told,), _next_limit(probes, without))
     if outcome != "confirmed":
         plan = without.apply(probes.plan) if without else None
-        found = _diagnosed(plan or probes.plan, probes.target, probes.run, before, outcome)
+        found = _diagnosed(probes, plan or probes.plan, before, outcome)
         return replace(found, evidence=(told, *found.evidence))
     verdict = verdict_of(probes.base, probes.target)
     if response is None or without is None:
-        # A limit that the target states needs no other test.
         if response is None or before.confidence == "certain":
-            return Confirmation(outcome, verdict, (told,))
+            return Confirmation(outcome, verdict, (told, _stated(probes.load, before)))
         return _all_excluded(probes, before, response)
     if without is not change and response.doubles:
         return Confirmation(outcome, verdict, (told, "no other limit up to there"))
@@ -129,69 +135,79 @@ def _all_excluded(probes: Probes, before: Limit, response: Response) -> Confirma
     the information provided by an experiment", Annals of Mathematical Statistics 27, 1956); each takes as long.
     """
     base, named = load_of(probes.plan), _part(before.code)
-    left = [part for part in PARTS if named and part != named and part.value_of(base)]
-    told, tried = [], {response.text}
-    while True:
-        excluded = [part for part in left if _contradicts(response, part, base)]
-        left = [part for part in left if part not in excluded]
-        told.append(f"{response.evidence}{_excluding(excluded)}")
-        menu = {change: _telling(change, probes.plan, named, left) for change in MENU if change.text not in tried}
-        change = max(menu, key=lambda one: menu[one], default=None)
-        if change is None or not menu[change] or named is None:
-            break
-        tried.add(change.text)
-        further = _further(probes, change)
-        if further is None or not probes.is_consistent:
-            break
-        if _contradicts(further, named, base):
-            return _refuted(probes, before, [*told, further.evidence])
-        response = further
-    if {OPERATIONS, SERVER} <= {named, *left}:
-        cause, bursts = _by_bursts(probes)
-        part = {"limit": OPERATIONS, "server": SERVER}.get(cause or "")
-        if part not in (None, named):
-            return _refuted(probes, before, [*told, *bursts])
-        excluded = [other for other in (OPERATIONS, SERVER) if part and other != named]
-        left = [other for other in left if other not in excluded]
-        told += [*bursts[:-1], f"{bursts[-1]}{_excluding(excluded)}"]
+    left = [part for part in PARTS if part != named and part.value_of(base)]
+    if probes.load.summary.cpu_share_max < BUSY:
+        left.remove(THREAD)
+    told: list[str] = []
+    try:
+        is_refuted = _narrowed(probes, named, left, told, response)
+    except TimeoutError:
+        is_refuted = False
+    if is_refuted:
+        found = _diagnosed(probes, probes.plan, before, "refuted")
+        is_named_again = found.verdict is not None and found.verdict.code == before.code
+        # A limit of which one kind takes more responds to a mix as two limits do, until each kind runs alone.
+        return replace(found, outcome="found" if is_named_again else found.outcome, evidence=(*told, *found.evidence))
     if left:
         told.append(f"not excluded: {', '.join(map(_name, left))}")
     return Confirmation("inconclusive" if left else "confirmed", before, tuple(told))
 
 
-def _further(probes: Probes, change: Variation) -> Response | None:
-    """The response to a change, of a longer run where the rate varies; None if there is no time left."""
-    try:
-        found = probes.response(change)
-        if found is not None and found.estimate.half_width >= MATTERS:
-            found = probes.response(change, least_ns=LONGER * probes.length_ns)
-    except TimeoutError:
-        return None
-    return found
+def _narrowed(
+    probes: Probes, named: TargetPart | None, left: list[TargetPart], told: list[str], response: Response
+) -> bool:
+    """Takes the parts that changes exclude out of a list; true if a change contradicts the named part."""
+    base, tried = load_of(probes.plan), {response.text}
+    while True:
+        excluded = [part for part in left if _contradicts(response, part, base)]
+        left[:] = [part for part in left if part not in excluded]
+        told.append(f"{response.evidence}{_excluding(excluded)}")
+        menu = {change: _telling(change, probes.plan, named, left) for change in MENU if change.text not in tried}
+        change = max(menu, key=lambda one: menu[one], default=None)
+        if change is None or not menu[change]:
+            break
+        tried.add(change.text)
+        further = probes.response(change)
+        if further is not None and further.estimate.half_width >= MATTERS:
+            # The rate varies.
+            further = probes.response(change, least_ns=LONGER * probes.length_ns)
+        if further is None or not probes.is_consistent:
+            break
+        if named and _contradicts(further, named, base):
+            told.append(further.evidence)
+            return True
+        response = further
+    if named and {OPERATIONS, SERVER} <= {named, *left}:
+        cause, bursts = cause_by_bursts(probes, probes.load)
+        part = {"limit": OPERATIONS, "server": SERVER}.get(cause or "")
+        excluded = [other for other in (OPERATIONS, SERVER) if part and other != named]
+        told += bursts
+        if part not in (None, named):
+            return True
+        told[-1] += _excluding(excluded)
+        left[:] = [other for other in left if other not in excluded]
+    return False
 
 
-def _by_bursts(probes: Probes) -> tuple[str | None, list[str]]:
-    try:
-        return cause_by_bursts(probes, probes.load)
-    except TimeoutError:
-        return None, ["no time is left for bursts"]
-
-
-def _refuted(probes: Probes, before: Limit, told: Sequence[str]) -> Confirmation:
-    """The limit that all probes find, where a change contradicts the named one."""
-    found = _diagnosed(probes.plan, probes.target, probes.run, before, "refuted")
-    is_named_again = found.verdict is not None and found.verdict.code == before.code
-    # A limit of which one kind takes more responds to a mix as two limits do, until each kind runs alone.
-    outcome: Outcome = "confirmed" if is_named_again else found.outcome
-    return replace(found, outcome=outcome, evidence=(*told, *found.evidence))
+def _stated(load: MeasuredLoad, before: Limit) -> str:
+    """The other limits that the target states, each excluded by how much of it the load uses."""
+    others = [
+        f"{cap.text} ({rate / cap.value:.0%} used)" for cap, rate in caps_of(load) if cap_code(cap) != before.code
+    ]
+    if others:
+        return f"the target states its limits, which excludes {', '.join(others)}"
+    return "the measured load shows it without a test, which excludes all others"
 
 
 MENU = (
     variations.DEEPER, variations.HALF_BLOCKS, variations.MORE_CONNECTIONS, variations.MORE_CLIENTS, variations.MIXED,
-    variations.READS_ALONE,
+    variations.MORE_WORKERS,
+    *variations.ALONE.values(),
 )  # fmt: skip
 OPERATIONS, SERVER = TargetPart("iops"), TargetPart("time", block_bytes=math.inf)
 """A limit on operations and a server that takes as long for each differ only by what bursts get."""
+THREAD = TargetPart("iops", scope="thread")
+"""A saturated thread of the load; one that is not busy is excluded by that."""
 NAMES = {
     **{
         TargetPart(*kind.counts): code
@@ -203,6 +219,7 @@ NAMES = {
     TargetPart("iops", scope="client"): "client_iops",
     TargetPart("in_flight"): "depth",
     SERVER: "server_parallelism",
+    THREAD: "generator",
 }
 PARTS = tuple(NAMES)
 """The parts of a target that may hold a load down."""
@@ -244,6 +261,7 @@ def load_of(plan: Plan) -> LoadRate:
         error=0.0,
         operations=0,
         clients=len({mount.source for mount in mounts}) or 1,
+        workers=len(workers),
     )
 
 
@@ -259,10 +277,11 @@ def _telling(change: Variation, plan: Plan, named: TargetPart | None, left: Sequ
     The named part is as likely as all others together. 0 if none of them predicts another outcome than it.
     """
     changed = change.apply(plan)
-    if changed is None or named is None:
+    if changed is None:
         return 0.0
     base, after = load_of(plan), load_of(changed)
-    expected = _growth(named, base, after)
+    # A code without a part in the model is expected to hold any load down.
+    expected = _growth(named, base, after) if named else 1.0
     outcomes: dict[int | None, float] = {0: 0.5}
     for part in left:
         ratio = _growth(part, base, after) / expected
@@ -292,15 +311,12 @@ def _next_limit(probes: Probes, without: Variation) -> Limit | None:
     return diagnose(plan, probes.target, probes.run, NEXT_S)[0] if plan else None
 
 
-def _diagnosed(
-    plan: Plan, facts: TargetFacts, run: Run, before: Limit | None, outcome: Outcome = "inconclusive"
-) -> Confirmation:
+def _diagnosed(probes: Probes, plan: Plan, before: Limit | None, outcome: Outcome = "inconclusive") -> Confirmation:
     """The limit that all probes find, and what that says of the verdict before."""
-    verdict, _ = diagnose(plan, facts, run, PATIENCE_S)
+    verdict, _ = diagnose(plan, probes.target, probes.run, probes.until_s - probes.clock(), probes.clock)
     if verdict.code != UNKNOWN and outcome == "inconclusive":
-        is_known = before is not None and before.code != UNKNOWN
-        agrees = before is not None and (before.code in UNDECIDED or before.code == verdict.code)
-        outcome = "found" if not is_known else "confirmed" if agrees else "refuted"
+        agrees = before is None or before.code in UNDECIDED or before.code == verdict.code
+        outcome = "found" if agrees else "refuted"
     return Confirmation(outcome, verdict, verdict.evidence)
 
 

@@ -144,10 +144,7 @@ def client_notes(point: Point) -> Iterator[tuple[str, str]]:
             yield "clock_drift", f"agent {client.name}: its clock moved by {MUCH} during a point"
         if client.local_file_error:
             why = client.local_file_error
-            yield (
-                "local_file",
-                f"agent {client.name}: its local file lacks records ({why}); all have arrived here",
-            )
+            yield ("local_file", f"agent {client.name}: its local file lacks records ({why}); all have arrived here")
         for stall in client.stalls:
             yield "server_stalled", f"agent {client.name}: {stall_text(stall)}"
         if client.late_ns > most_ns:

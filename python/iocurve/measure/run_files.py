@@ -40,12 +40,7 @@ class RunFiles:
     """The files of one run. Files and devices that were there before are none of them."""
 
     def __init__(
-        self,
-        run: str,
-        opened: Iterable[OpenedTarget] = (),
-        machines: Machines = THIS_MACHINE,
-        *,
-        unkept: bool = False,
+        self, run: str, opened: Iterable[OpenedTarget] = (), machines: Machines = THIS_MACHINE, *, unkept: bool = False
     ) -> None:
         """``run`` is the name that the names of the run's own files begin with.
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 
 from iocurve.engine.plan import Batch, End, FixedBlocks, LogPlan, NfsEngine, OperationPlan, Plan, Rate, Think, Worker
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
+from iocurve.result.caps import Kind
 from iocurve.targets.opened_target import is_ipv4_loopback
 
 NCONNECT_MAX = 16
@@ -67,34 +69,31 @@ def _smaller_blocks(plan: Plan, divisor: int) -> Plan | None:
     return _each(plan, lambda worker: worker.replace(operations=tuple(map(smaller, worker.operations))))
 
 
-def _mixed(plan: Plan) -> Plan | None:
-    """Reads and writes, half and half."""
-    return _of_kinds(plan, {"read", "write"}) if _kinds_of(plan) in ({"read"}, {"write"}) else None
+def _alone(kind: str, plan: Plan) -> Plan | None:
+    """One kind of a mix."""
+    return _of_kinds(plan, {kind: 100}) if _kinds_of(plan) == {"read", "write"} else None
 
 
-def _reads_alone(plan: Plan) -> Plan | None:
-    """The reads of a mix."""
-    return _of_kinds(plan, {"read"}) if _kinds_of(plan) == {"read", "write"} else None
-
-
-def _other_kind(plan: Plan) -> Plan | None:
-    """Writes instead of reads, or reads instead of writes."""
-    other = {"read", "write"} - _kinds_of(plan)
-    return _of_kinds(plan, other) if len(other) == 1 else None
+def _with_other_kind(percent: int, plan: Plan) -> Plan | None:
+    """Writes among reads, or reads among writes, by their share."""
+    kinds = _kinds_of(plan)
+    if len(kinds) > 1 or not kinds < {"read", "write"}:
+        return None
+    (own,), (other,) = kinds, {"read", "write"} - kinds
+    return _of_kinds(plan, {other: percent, own: 100 - percent})
 
 
 def _kinds_of(plan: Plan) -> set[str]:
     return {operation.kind for worker in plan.groups[0].workers for operation in worker.operations}
 
 
-def _of_kinds(plan: Plan, kinds: set[str]) -> Plan | None:
-    """The load with equal shares of other kinds; None unless its files are its own."""
+def _of_kinds(plan: Plan, shares: dict[str, int]) -> Plan | None:
+    """The load with other shares of reads and writes; None unless its files are its own."""
 
     def changed(worker: Worker) -> Worker:
-        (first, *_), share = worker.operations, 100 // len(kinds)
-        return worker.replace(
-            operations=tuple(first.replace(kind=kind, share=share) for kind in ("read", "write") if kind in kinds)
-        )
+        (first, *_) = worker.operations
+        operations = (first.replace(kind=kind, share=shares.get(kind, 0)) for kind in ("read", "write"))
+        return worker.replace(operations=tuple(one for one in operations if one.share))
 
     return _each(plan, changed) if all(map(_is_own, plan.groups[0].workers)) else None
 
@@ -120,27 +119,32 @@ def _more_connections(plan: Plan) -> Plan | None:
 
 def _more_clients(plan: Plan) -> Plan | None:
     """The load from two addresses of this machine, half of the depth from each; on loopback only."""
-    workers = plan.groups[0].workers
-    if not all(isinstance(one.engine, NfsEngine) and is_ipv4_loopback(one.engine.mount.host) for one in workers):
+    engines = [worker.engine for worker in plan.groups[0].workers]
+    if not all(isinstance(one, NfsEngine) and is_ipv4_loopback(one.mount.host) for one in engines):
         return None
-    halves = tuple(
-        worker.replace(
-            depth=max(1, worker.depth // 2),
-            jobnum=worker.jobnum + number * len(workers),
-            engine=NfsEngine(mount=worker.engine.mount.replace(source=f"127.0.{1 + number}.1")),
-        )
-        for number in (0, 1)
-        for worker in workers
-        if isinstance(worker.engine, NfsEngine)
-    )
-    return plan.replace(groups=(plan.groups[0].replace(workers=halves),))
+
+    def half(worker: Worker, number: int) -> Worker:
+        assert isinstance(worker.engine, NfsEngine), "checked above"
+        mount = worker.engine.mount.replace(source=f"127.0.{1 + number}.1")
+        return worker.replace(engine=NfsEngine(mount=mount))
+
+    return _halves(plan, half)
 
 
 def _more_workers(plan: Plan) -> Plan:
-    """Twice the threads, each with its own depth."""
+    """Twice the threads, half of the depth for each."""
+    return _halves(plan, lambda worker, _number: worker)
+
+
+def _halves(plan: Plan, half: Callable[[Worker, int], Worker]) -> Plan:
+    """Two workers for each, with half of its depth."""
     workers = plan.groups[0].workers
-    doubled = (*workers, *(worker.replace(jobnum=worker.jobnum + len(workers)) for worker in workers))
-    return plan.replace(groups=(plan.groups[0].replace(workers=doubled),))
+    halves = tuple(
+        half(worker.replace(depth=max(1, worker.depth // 2), jobnum=worker.jobnum + number * len(workers)), number)
+        for number in (0, 1)
+        for worker in workers
+    )
+    return plan.replace(groups=(plan.groups[0].replace(workers=halves),))
 
 
 def _faster(plan: Plan) -> Plan | None:
@@ -177,12 +181,14 @@ def _other_offsets(plan: Plan) -> Plan:
 DEEPER = Variation("depth", "twice the depth", _deeper)
 HALF_BLOCKS = Variation("block", "half the block size", lambda plan: _smaller_blocks(plan, 2))
 QUARTER_BLOCKS = Variation("blocks", "a quarter of the block size", lambda plan: _smaller_blocks(plan, 4))
-MIXED = Variation("mix", "half reads, half writes", _mixed)
-READS_ALONE = Variation("reads", "the reads alone", _reads_alone)
-OTHER_KIND = Variation("kind", "the other kind of operation alone", _other_kind)
+MIXED = Variation("mix", "half reads, half writes", partial(_with_other_kind, 50))
+ALONE: dict[Kind, Variation] = {
+    kind: Variation(f"{kind}s", f"the {kind}s alone", partial(_alone, kind)) for kind in ("read", "write")
+}
+OTHER_KIND = Variation("kind", "the other kind of operation alone", partial(_with_other_kind, 100))
 MORE_CONNECTIONS = Variation("connections", "twice the connections", _more_connections)
 MORE_CLIENTS = Variation("clients", "half of the load from another address", _more_clients)
-MORE_WORKERS = Variation("workers", "twice the threads", _more_workers)
+MORE_WORKERS = Variation("workers", "twice the threads, the same depth over all", _more_workers)
 FASTER = Variation("rate", "twice the rate", _faster)
 UNPACED = Variation("unpaced", "no rate", _unpaced)
 THOUGHTLESS = Variation("think", "no think time", _thoughtless)
@@ -205,6 +211,11 @@ def together(plan: Plan, changes: Sequence[Variation]) -> Variation:
         return changed if possible else None
 
     return Variation("together", ", ".join(change.text for change in possible), apply)
+
+
+def with_some(percent: int) -> Variation:
+    """Some operations of the other kind among those of the load."""
+    return Variation("some", f"{percent} % of the other kind of operation", partial(_with_other_kind, percent))
 
 
 def in_bursts(size: int, iops: float) -> Variation:

@@ -22,15 +22,18 @@ from iocurve.engine.plan import Plan
 from iocurve.foundation.units import SECOND_NS
 from iocurve.measure import variations
 from iocurve.measure.variations import Variation, measured_alike, shortened
+from iocurve.result.caps import Kind
 from iocurve.result.document import Point, TargetFacts
 from iocurve.result.stalls import STARVED, noise, starved_share
 from iocurve.result.stats import series_mean
 
-UNDECIDED = ("depth", "saturated", UNKNOWN)
+UNDECIDED = ("depth", "saturated", "generator", UNKNOWN)
 """Verdicts that other limits look like, until something is changed."""
 LARGE = 3.0
 """A large burst has this many times the operations that are in service at the rate of the load."""
 BURST_MAX = 256
+SOME = 80
+"""Percentage of the other kind of operation, to the ratio of its rate alone: less than its own limit takes."""
 BURSTS = 8
 """Number of bursts that a probe has time for."""
 BURSTS_NS_MAX = 3 * SECOND_NS
@@ -56,7 +59,7 @@ RATIO_MAX = 2.6
 """A change doubles a rate at most; a larger ratio means that the load without the change was held up."""
 PRECISION, PRECISION_HURRIED = 0.035, 0.06
 """Probes last until half of the interval of a rate is this fraction of it, within bounds; the other if hurried."""
-LENGTH_MAX_NS = 4 * variations.PROBE_NS
+LENGTH_MAX_NS, LENGTH_HURRIED_NS = 5 * SECOND_NS, 4 * variations.PROBE_NS
 BASE_NS = SECOND_NS
 """The load without a change is measured for this time; the first time twice as long, so that credits may run out."""
 PATIENCE_S = 60.0
@@ -98,7 +101,9 @@ class Probes(msgspec.Struct):
         """False where a change gave more than it can, or the load changed: something held one of the runs up."""
         if self.starved:
             return all(one.is_same or one.doubles for one in self.responses)
-        return self.is_steady and all(one.ratio <= RATIO_MAX for one in self.responses)
+        # A cache that more in flight fills sooner explains a larger ratio with the depth.
+        most = {variations.DEEPER.text: math.inf} if self.is_quiet else {}
+        return self.is_steady and all(one.ratio <= most.get(one.text, RATIO_MAX) for one in self.responses)
 
     @property
     def fastest(self) -> Point:
@@ -122,7 +127,7 @@ class Probes(msgspec.Struct):
         """Measured time of a probe: the more the rate of the load varies, the longer."""
         precision = PRECISION_HURRIED if self.is_hurried else PRECISION
         needed = self.load.summary.window_ns * (fingerprints.rate_of(self.load).precision / precision) ** 2
-        return round(min(max(needed, variations.PROBE_NS), LENGTH_MAX_NS))
+        return round(min(max(needed, variations.PROBE_NS), LENGTH_HURRIED_NS if self.is_hurried else LENGTH_MAX_NS))
 
     def response(self, variation: Variation, base: Point | None = None, least_ns: int = 0) -> Response | None:
         """The response to a change; None where the load cannot be changed so, or nothing was done."""
@@ -217,8 +222,9 @@ def diagnose(
                 return own, probes.base
             # A limit may show in spite of others that hold the processors: then every response is crisp.
             probes.starved = own is not None
-            if not attempt and not _is_level(probes.load):
-                # The first run may have begun with saved-up operations.
+            is_short = probes.length_ns > probes.load.summary.window_ns
+            if not attempt and (is_short or not _is_level(probes.load)):
+                # The first run was too short for a rate that varies, or may have begun with saved-up operations.
                 probes.base = probes.measured(plan)
             found = _probed(probes)
             # A last change without an effect shows that the target is as it was.
@@ -296,6 +302,8 @@ def _held_up(probes: Probes, found: Limit) -> Limit:
 
 
 def _probed(probes: Probes) -> Limit:
+    if thread := _saturated_thread(probes):
+        return thread
     changes = (variations.DEEPER, variations.MORE_CONNECTIONS, variations.MORE_CLIENTS)
     more = probes.response(variations.together(probes.plan, changes))
     if more and more.is_same:
@@ -314,12 +322,28 @@ def _probed(probes: Probes) -> Limit:
         return fingerprints.client_verdict(clients, probes.response(variations.HALF_BLOCKS))
     tried = [one for one in (deeper, connections, clients) if one]
     evidence = [one.evidence for one in tried]
+    if deeper and deeper.is_lower and all(one.is_same for one in tried if one is not deeper):
+        deepest = probes.response(variations.together(probes.plan, (variations.DEEPER,) * 2))
+        if deepest and deepest.estimate.high < deeper.ratio:
+            told = [*evidence, deepest.evidence, "a server slows down with more in flight, a limit does not"]
+            return fingerprints.server_verdict(probes.load, told)
     if any(one.is_lower for one in tried):
         return fingerprints.unknown(probes.load, "more in flight gives less", evidence)
     if not all(one.is_same for one in tried):
         return fingerprints.unknown(probes.load, "the rate varies too much for the probes", evidence)
     found = _cap(probes, probes.fastest)
     return found.replace(evidence=(*found.evidence, *evidence))
+
+
+def _saturated_thread(probes: Probes) -> Limit | None:
+    """The busy thread of a load that more threads help, and not by their connections."""
+    own = verdict_of(probes.base, probes.target)
+    if own is None or own.code != "generator":
+        return None
+    threads, connections = map(probes.increase, (variations.MORE_WORKERS, variations.MORE_CONNECTIONS))
+    if not threads or not threads.grows or (connections and connections.grows):
+        return None
+    return own.replace(evidence=(*own.evidence, threads.evidence))
 
 
 def _cap(probes: Probes, base: Point) -> Limit:
@@ -332,19 +356,40 @@ def _cap(probes: Probes, base: Point) -> Limit:
         text = "neither MiB/s nor IOPS stay the same with half the block size"
         return fingerprints.unknown(load, text, [blocks.evidence])
     quantity, evidence = _quantity(probes, blocks)
-    mix = probes.response(variations.MIXED, base)
-    cause, told = cause_by_bursts(probes, load)
-    evidence += told
+    counted, told = _counted(probes, base)
+    cause, of_bursts = cause_by_bursts(probes, load)
+    evidence += [*of_bursts, *told]
     if cause == "server":
         return fingerprints.server_verdict(load, evidence)
     # A second kind of operation that costs nothing shows a limit on the first.
-    if quantity == "throughput" or (quantity and (cause == "limit" or (mix and mix.doubles))):
-        other = probes.response(variations.OTHER_KIND, base) if mix and mix.is_lower else None
-        return fingerprints.limit_verdict(load, quantity, mix, other, evidence)
+    if quantity == "throughput" or (quantity and (cause == "limit" or counted in ("read", "write"))):
+        if counted is None:
+            text = "a limit; whether it holds for one kind of operation alone, the mix does not tell"
+            return fingerprints.unknown(load, text, evidence)
+        return fingerprints.limit_verdict(load, quantity, counted, evidence)
     text = "a limit on operations, or the server's own speed: bursts do not tell them apart"
     if quantity is None:
         text = "the cost of an operation grows with its size, but not in proportion to it"
-    return fingerprints.unknown(load, text, [*evidence, *([mix.evidence] if mix else [])])
+    return fingerprints.unknown(load, text, evidence)
+
+
+def _counted(probes: Probes, base: Point) -> tuple[Kind | None, list[str]]:
+    """The operations that a limit counts, by loads of other mixes, and the evidence."""
+    load = probes.of(base)
+    mix = probes.response(variations.MIXED, base)
+    if mix is None:
+        alone = {kind: found for kind, one in variations.ALONE.items() if (found := probes.response(one, base))}
+        told = [one.evidence for one in alone.values()] or [
+            "reads and writes were not mixed: it may hold for one of them"
+        ]
+        return fingerprints.counted_of_mix(load, alone) if alone else "any", told
+    other = probes.response(variations.OTHER_KIND, base) if mix.is_lower else None
+    if other is None or fingerprints.costs_add_up(mix, other):
+        told = [f"the other kind takes {1 / other.ratio:.2g} times as much of the limit"] if other else []
+        return fingerprints.counted_kind(load, mix, other, None), [mix.evidence, *told]
+    some = probes.response(variations.with_some(percent), base) if (percent := round(SOME * other.ratio)) else None
+    tried = [one.evidence for one in (mix, other, some) if one]
+    return fingerprints.counted_kind(load, mix, other, some), tried
 
 
 def _quantity(probes: Probes, blocks: Response) -> tuple[str | None, list[str]]:
@@ -378,6 +423,10 @@ def cause_by_bursts(probes: Probes, load: MeasuredLoad) -> tuple[str | None, lis
         return _remembers(probes, large, evidence), evidence
     if large.gain(rate).low < pauses.NO_GAIN:
         return None, evidence
+    if pauses.is_one_at_a_time(alone, rate):
+        return "server", [*evidence, "one operation alone takes as long as one at the sustained rate"]
+    if pauses.is_later_than_limits_allow(alone, large, rate):
+        return "server", [*evidence, "that is later than after a wait of each for the sustained rate"]
     if pauses.is_served_in_steps(alone, large, rate):
         return "server", [*evidence, "operations of a burst wait in steps, as for a number of servers"]
     if pauses.is_random(alone) and pauses.disperses(_busy(probes), variations.INTERVAL_NS / SECOND_NS, alone):

@@ -165,6 +165,8 @@ class LoadRate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """This machine held the load up: the target allows this rate, and may allow more."""
     clients: int = 1
     """Machines of the load, or addresses from which it comes."""
+    workers: int = 1
+    """Threads of the load."""
     has_changed: bool = False
     """The rate went from one level to another."""
     name: str = ""
@@ -195,7 +197,7 @@ class TargetPart(msgspec.Struct, frozen=True):
 
     quantity: Literal["iops", "bytes_per_s", "in_flight", "time"]
     kind: Kind = "any"
-    scope: Literal["volume", "client", "connection", "file"] = "volume"
+    scope: Literal["volume", "client", "connection", "file", "thread"] = "volume"
     of: tuple[object, ...] = ()
     """The loads that have this latency; empty for all."""
     block_bytes: float = 0.0
@@ -222,11 +224,11 @@ class TargetPart(msgspec.Struct, frozen=True):
 
 
 def _count(row: LoadRate, scope: str) -> int:
-    """The number of volumes, clients, connections or files that a load uses; 0 where it is not known."""
+    """The number of volumes, clients, connections, files or threads that a load uses; 0 where it is not known."""
     if scope == "client":
         # Without connections there is no client of a server.
         return row.connections and row.clients
-    return {"volume": 1, "connection": row.connections, "file": row.files}[scope]
+    return {"volume": 1, "connection": row.connections, "file": row.files, "thread": row.workers}[scope]
 
 
 class PartCeiling(msgspec.Struct, frozen=True):

@@ -290,21 +290,13 @@ def _named(found: Sequence[CapLine], target: TargetFacts) -> str:
 
 
 def published_marks(
-    family: PointFamily,
-    reading: Reading,
-    unit: str,
-    place: Callable[[Point], str],
-    series_axis: str | None = None,
+    family: PointFamily, reading: Reading, unit: str, place: Callable[[Point], str], series_axis: str | None = None
 ) -> list[PublishedMark]:
     """Marks for the published figures of a family that are in the unit of its chart."""
     members = {id(member) for member in family.members}
     return [
         PublishedMark(
-            place(one.point),
-            one.bounds[0],
-            one.reference.title,
-            series_name(one.point, series_axis),
-            one.legend,
+            place(one.point), one.bounds[0], one.reference.title, series_name(one.point, series_axis), one.legend
         )
         for one in reading.published
         if id(one.point) in members and one.figure.unit == unit

@@ -15,16 +15,7 @@ from iocurve.analysis.families import PointFamily
 from iocurve.analysis.findings import KneeFinding
 from iocurve.foundation.units import MIB, format_count, sentence
 from iocurve.report import chart_curves, chart_style, comparisons, loads
-from iocurve.report.cells import (
-    LAST_COLUMNS,
-    ReportFigure,
-    caps,
-    cells,
-    cpu,
-    points_table,
-    rate_bar,
-    target_of,
-)
+from iocurve.report.cells import LAST_COLUMNS, ReportFigure, caps, cells, cpu, points_table, rate_bar, target_of
 from iocurve.report.chart_style import Chart
 from iocurve.report.table import Cell, Table, clients_cell, fairness_cells
 from iocurve.result.caps import EGRESS

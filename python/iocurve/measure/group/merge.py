@@ -7,15 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from iocurve.engine.outcome import (
-    IntervalRecord,
-    KindOutcome,
-    Live,
-    LiveTotals,
-    Outcome,
-    State,
-    WorkerOutcome,
-)
+from iocurve.engine.outcome import IntervalRecord, KindOutcome, Live, LiveTotals, Outcome, State, WorkerOutcome
 from iocurve.foundation.errors import RunError
 from iocurve.measure.group.client import Ended, GroupClient, RunningClient
 from iocurve.result.course import group_intervals

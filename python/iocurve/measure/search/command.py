@@ -157,14 +157,7 @@ def _search(question: Question, kind: str, search: Callable[[Loads], SearchFacts
             name = f"{kind} of {found.facts.address}: {question.workload}"
             campaign = Campaign(campaigns.started(kind, name, found.facts), view, keep, machines=question.machines)
             loads = Loads(
-                found,
-                workload,
-                defaults,
-                question.size_bytes,
-                question.effort,
-                campaign,
-                "depth",
-                question.machines,
+                found, workload, defaults, question.size_bytes, question.effort, campaign, "depth", question.machines
             )
 
             def searched(_: Campaign) -> SearchFacts:
