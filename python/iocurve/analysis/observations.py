@@ -61,7 +61,10 @@ def observations(points: Iterable[Point], target: TargetFacts) -> list[ObservedP
     """The points that can be compared."""
     loads = [load for point in points if _is_comparable(load := MeasuredLoad(point, target))]
     window_s = _window_s(loads)
-    return [found for load in loads if (found := _observation(load, window_s))]
+    # Points of several runs were measured in turns.
+    in_order = not any(load.point.runs for load in loads)
+    places = (number if in_order else 0 for number in range(len(loads)))
+    return [found for load, at in zip(loads, places, strict=True) if (found := _observation(load, window_s, at))]
 
 
 def _is_comparable(load: MeasuredLoad) -> bool:
@@ -84,7 +87,7 @@ def _kinds(load: MeasuredLoad) -> set[str]:
     return {operation.kind for worker in load.workers for operation in worker.plan.operations}
 
 
-def _observation(load: MeasuredLoad, window_s: float) -> ObservedPoint | None:
+def _observation(load: MeasuredLoad, window_s: float, at: int) -> ObservedPoint | None:
     operations = [operation for worker in load.workers for operation in worker.plan.operations]
     (size,) = {one.blocks.bytes for one in operations if isinstance(one.blocks, FixedBlocks)}
     rates = [interval.iops for interval in load.course]
@@ -119,6 +122,7 @@ def _observation(load: MeasuredLoad, window_s: float) -> ObservedPoint | None:
         is_held_up=is_held_up(load),
         clients=max(1, len(load.point.clients)),
         is_in_windows=in_window > 0,
+        at=at,
         has_changed=step is not None or isinstance(level_change(rates), LevelStep),
     )
 

@@ -121,14 +121,15 @@ def _ceiling_limit(
 ) -> Limit:
     depth, weight = _not_the_depth(at, pairs), _weight(at.part, share, found)
     code, text, told = _code(at.part), _text(at), ""
-    if at.part == ANY_OPERATIONS:
+    is_of_operations = at.part.at_any_time == ANY_OPERATIONS
+    if is_of_operations:
         cause, told = _limit_or_server(at, found, pairs)
         if cause == "server":
             code, text = "server_parallelism", f"at the server's own speed, about {_amount(at)}"
             weight = _weight_with_servers(at.part, share, found)
         elif not cause:
             text = f"{text}: {EITHER}"
-    is_sure = weight >= LIKELY and (told or at.part != ANY_OPERATIONS) and _scope_is_told(at, found)
+    is_sure = weight >= LIKELY and (told or not is_of_operations) and _scope_is_told(at, found)
     is_sure = is_sure and bool(depth or at.part.kind != "any" or _is_crisp(at, found))
     evidence = [
         _equality(at, found),
@@ -180,7 +181,7 @@ def _is_soft(at: PartCeiling, pairs: Pairs) -> bool:
         idle = min((first for first, then in pairs if then is low), key=lambda one: one.depth, default=None)
         if idle and at.holds(high) and not at.holds(low):
             allowed = at.part.value_of(idle) * low.depth / idle.depth
-            if at.part.value_of(low) < KNEE_SHARE * min(allowed, at.value) and allowed < KNEE_TIMES * at.value:
+            if 0 < at.part.value_of(low) < KNEE_SHARE * min(allowed, at.value) and allowed < KNEE_TIMES * at.value:
                 return True
     return False
 
@@ -349,6 +350,8 @@ def _caveats(at: PartCeiling, found: Sequence[ObservedPoint]) -> Iterator[str]:
         kind = "read" if at.members[0].mix > 0.5 else "write"
         measured = "not reached by other mixes" if _mixes_differ(found) else "other mixes were not measured"
         yield f"{measured}: it may hold for {kind}s alone"
+    if at.part.at_any_time != at.part:
+        yield "another value holds for the points before or after: credits that end look the same"
     if at.part.scope == "volume" and any(one.connections for one in at.members):
         clients = at.members[0].clients
         from_clients = OF_CLIENT.format("one client" if clients == 1 else counted(clients, "client"))

@@ -7,6 +7,7 @@ more, and operations wait. One point alone shows no limit.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, get_args
 
@@ -169,6 +170,8 @@ class LoadRate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Threads of the load."""
     has_changed: bool = False
     """The rate went from one level to another."""
+    at: int = 0
+    """Its place in the order of measurement."""
     name: str = ""
     """The name of the point."""
 
@@ -204,9 +207,14 @@ class TargetPart(msgspec.Struct, frozen=True):
     """Bytes that take a server as long as an operation does."""
     write_cost: float = 1.0
     """The number of reads that a write counts as."""
+    since: int = 0
+    until: int = sys.maxsize
+    """The cap holds for points from one place in the order of measurement on, and before another."""
 
     def value_of(self, row: LoadRate) -> float:
         """The value that a part counts: a rate, or for the latency operations per second and one in flight; else 0."""
+        if not self.since <= row.at < self.until:
+            return 0.0
         if self.quantity == "in_flight":
             return row.iops / row.depth if self.of == row.load[: len(self.of)] else 0.0
         value = row.rate(self.kind, self.quantity)
@@ -221,6 +229,11 @@ class TargetPart(msgspec.Struct, frozen=True):
     def without_cost(self) -> TargetPart:
         """The part by its name: writes that cost more are no limit for themselves."""
         return msgspec.structs.replace(self, write_cost=1.0)
+
+    @property
+    def at_any_time(self) -> TargetPart:
+        """The part by its name: the values of a cap that changes are those of one limit."""
+        return msgspec.structs.replace(self, since=0, until=sys.maxsize)
 
 
 def _count(row: LoadRate, scope: str) -> int:
@@ -329,7 +342,8 @@ def explained(rows: Sequence[LoadRate]) -> Explanation:
     that its error leaves of it. Points may scatter by more than their own errors show.
     """
     # A part that one point alone shows may have any cause.
-    parts = [*_caps(rows), *_servers(rows), *_weighted(rows)]
+    changed = _changed(rows)
+    parts = [*_caps(rows), *changed, *_servers(rows), *_weighted(rows)]
     found: list[Judged] = []
     scatters: list[tuple[float, float]] = []
     for scatter, softness in (*SCATTERS, OF_OTHERS) if any(row.has_changed for row in rows) else SCATTERS:
@@ -338,7 +352,7 @@ def explained(rows: Sequence[LoadRate]) -> Explanation:
         scatters.append((max(one.score for one in profiles), scatter))
     # Without others that come and go, one point that is clearly above a ceiling shows that there is none.
     scatter = OF_OTHERS[0] if max(scatters)[1] == OF_OTHERS[0] else 0.0
-    ceilings = {part: at for part in _caps(rows) if (at := ceiling(rows, part, scatter))}
+    ceilings = {part: at for part in (*_caps(rows), *changed) if (at := ceiling(rows, part, scatter))}
     return Explanation(ceilings, _shares(len(rows), found))
 
 
@@ -359,6 +373,32 @@ def _caps(rows: Sequence[LoadRate]) -> list[TargetPart]:
     files = len({row.files for row in rows})
     scopes = {"volume", *(["connection"] if has_connections else ()), *(["file"] if files > 1 else ())}
     return [part for part in CAPS_OF_PROFILES if (of_kinds or part.kind == "any") and part.scope in scopes]
+
+
+def _changed(rows: Sequence[LoadRate]) -> list[TargetPart]:
+    """A cap before and after the place in the order of measurement at which two values explain most points.
+
+    Credits that end change a cap so, and so does whoever sets it.
+    """
+    found: list[TargetPart] = []
+    places = sorted({row.at for row in rows})[1:] if len(rows) < MANY else ()
+    for quantity in ("iops", "bytes_per_s"):
+        members, *values = max(
+            (
+                (sum(_members(rows, part) for part in parts), *parts)
+                for place in places
+                for parts in [(TargetPart(quantity, until=place), TargetPart(quantity, since=place))]
+            ),
+            key=lambda one: one[0],
+            default=(0,),
+        )
+        found += values if members > _members(rows, TargetPart(quantity)) + 1 else ()
+    return found
+
+
+def _members(rows: Sequence[LoadRate], part: TargetPart) -> int:
+    at = ceiling(rows, part)
+    return len(at.members) if at else 0
 
 
 def _profiles(rows: Sequence[LoadRate], softness: float, parts: Sequence[TargetPart], parts_max: int) -> list[Judged]:
@@ -539,6 +579,8 @@ def _judged(
     of_caps = [at.error for part, at in used.items() if part.quantity != "in_flight"]
     # A server's two times are two capacities, and so are the costs of reads and writes.
     of_caps += [at.error for part, at in used.items() if part.quantity == "time" or part.write_cost != 1]
+    # The place of a change is one of many.
+    score -= sum(part.at_any_time != part for part in used) * math.log(len(rows)) / 2
     score -= math.fsum(math.log(RANGE / (max(error, ERROR_MIN / 3) * NORMAL)) for error in (*of_latency, *of_caps))
     return Judged(score, names, tuple(used.values()))
 

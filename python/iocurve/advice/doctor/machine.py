@@ -93,10 +93,7 @@ def _steal(host: HostFiles) -> Judgement | str:
     if not sum(since_boot):
         return "/proc/stat states no steal"
     share = since_boot[7] / sum(since_boot)
-    return Judgement(
-        "green" if share < 0.01 else "yellow" if share < 0.05 else "red",
-        f"{share:.2%} since boot",
-    )
+    return Judgement("green" if share < 0.01 else "yellow" if share < 0.05 else "red", f"{share:.2%} since boot")
 
 
 def _interrupts(host: HostFiles) -> Judgement | str:
@@ -115,10 +112,7 @@ def _interrupts(host: HostFiles) -> Judgement | str:
             (crowded if share > IRQ_SHARE_MAX else spread).append(text)
     if not crowded and not spread:
         return "no device with several queues has had enough interrupts"
-    return Judgement(
-        "yellow" if crowded else "green",
-        "; ".join(crowded or spread),
-    )
+    return Judgement("yellow" if crowded else "green", "; ".join(crowded or spread))
 
 
 def _queues(lines: Sequence[str], cpus: int) -> dict[str, list[list[int]]]:
@@ -167,8 +161,7 @@ def _bonds(host: HostFiles, connections: int | None) -> Judgement | str:
     if not found:
         return "no bonded network interface"
     return Judgement(
-        "green" if all(is_good for is_good, _ in found) else "yellow",
-        "; ".join(text for _, text in found),
+        "green" if all(is_good for is_good, _ in found) else "yellow", "; ".join(text for _, text in found)
     )
 
 

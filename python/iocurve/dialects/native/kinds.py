@@ -465,13 +465,5 @@ def _without_unset(annotation: object) -> object:
 
 KINDS: dict[str, AnyKind] = _kinds()
 """Kind of value of each field."""
-DEFAULTS = Said.of(
-    engine="uring",
-    direct=True,
-    random=True,
-    read_percent=50.0,
-    cover="once",
-    depth=1,
-    time_based=True,
-)
+DEFAULTS = Said.of(engine="uring", direct=True, random=True, read_percent=50.0, cover="once", depth=1, time_based=True)
 """Defaults of a job file."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -17,6 +18,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
+from iocurve.analysis.limit_kinds import kind_of
 from iocurve.analysis.limits import Known, verdicts_of, wants_probe
 from iocurve.analysis.load_names import rate_unit, workers_of
 from iocurve.analysis.observations import tells_nothing
@@ -389,19 +391,21 @@ def probe(campaign: Campaign, plan_again: PlanAgain, seconds: float) -> None:
 
 
 def next_probe(result: Result, tried: Sequence[str], plan_again: PlanAgain, known: Known) -> Point | None:
-    """The fastest load of those counted in IOPS, then of those counted in MiB/s; reads before writes.
+    """The load of the verdict that most share, the fastest of them: in IOPS, then in MiB/s; reads before writes.
 
     ``known`` keeps what the points show together from one probe to the next.
     """
-    places: dict[tuple[bool, int], Point] = {}
+    places: dict[tuple[bool, int], tuple[int, float, Point]] = {}
     done = [_place(point) for point in result.points if point.name in tried]
-    for point, verdict in zip(result.points, verdicts_of(result, known), strict=True):
+    verdicts = verdicts_of(result, known)
+    shared = Counter(verdict.text for verdict in verdicts if verdict and kind_of(verdict.code).counts)
+    for point, verdict in zip(result.points, verdicts, strict=True):
         place = _place(point)
-        if place in done or not _is_probed(point, result) or not wants_probe(verdict):
+        if verdict is None or place in done or not _is_probed(point, result) or not wants_probe(verdict):
             continue
-        if place not in places or point.summary().bytes_per_s > places[place].summary().bytes_per_s:
-            places[place] = point
-    return next((places[place] for place in sorted(places) if plan_again(places[place].name)), None)
+        found = (shared[verdict.text], point.summary().bytes_per_s, point)
+        places[place] = max(places.get(place, found), found, key=lambda one: one[:2])
+    return next((places[place][2] for place in sorted(places) if plan_again(places[place][2].name)), None)
 
 
 def _place(point: Point) -> tuple[bool, int]:

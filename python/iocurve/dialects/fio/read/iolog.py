@@ -163,15 +163,7 @@ _UNUSED = (
     "fdatasync",
 )
 
-_REPLACED = (
-    "fsync_every",
-    "fdatasync_every",
-    "sync_file_range_every",
-    "operations",
-    "transfer",
-    "size",
-    "offset",
-)
+_REPLACED = ("fsync_every", "fdatasync_every", "sync_file_range_every", "operations", "transfer", "size", "offset")
 """Fields that a trace replaces."""
 _FLUSHES: tuple[SyncKind, ...] = ("fsync", "fdatasync")
 

@@ -26,13 +26,7 @@ _VALUES = {stops: re.compile(rf'(?:[^"{re.escape(stops)}]|"[^"]*")*') for stops 
 """A value with its quotes, by the letters that end it."""
 _VARIABLE = re.compile(r"(?<==)[$!]([A-Za-z_]\w*)")
 """A variable without a value. vdbench looks for one only after an equals sign: ``anchor=/x/!dir`` is a name."""
-_WITHIN = {
-    "sd": ("hd",),
-    "wd": ("sd", "hd"),
-    "rd": ("wd", "sd", "fwd", "fsd"),
-    "fsd": ("hd",),
-    "fwd": ("fsd", "hd"),
-}
+_WITHIN = {"sd": ("hd",), "wd": ("sd", "hd"), "rd": ("wd", "sd", "fwd", "fsd"), "fsd": ("hd",), "fwd": ("fsd", "hd")}
 """Keywords that refer to a definition: on a continuation line they do not start one."""
 _COMMANDS = ("dataerrors", "startcmd", "endcmd", "timeout")
 """Parameters whose values may contain variables of vdbench ($output)."""
