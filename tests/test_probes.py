@@ -100,7 +100,7 @@ def test_a_limit_that_changes_during_the_page_has_two_values() -> None:
     """As credits that end: nothing but the order of the points has to do with the rate."""
     loads = [(size, name, depth) for name in ("read", "write") for size, depth in ((4 * KIB, 64), (64 * KIB, 16))]
     page = result(*((2400, *load) for load in loads), *((850, *load) for load in [*loads, (4 * KIB, "read", 8)]))
-    assert [(found and found.text or "").partition(" IOPS")[0] for found in verdicts_of(page)] == [
+    assert [((found and found.text) or "").partition(" IOPS")[0] for found in verdicts_of(page)] == [
         *["at a limit of about 2,400"] * 4,
         *["at a limit of about 850"] * 5,
     ]
