@@ -98,13 +98,9 @@ def _told_apart(rows: Sequence[LoadRate]) -> list[TargetPart]:
 
 
 def _shows(rows: Sequence[LoadRate], part: TargetPart) -> bool:
-    """True of a cap at which operations wait, and which different mixes reach if it counts both kinds."""
+    """True of a cap that different mixes reach if it counts both kinds."""
     at = ceiling(rows, part)
-    if at is None:
-        return False
-    least = min(row.depth / row.iops for row in rows)
-    is_told = part.kind != "any" or not _has_mixes(rows) or _has_mixes(at.members)
-    return is_told and any(row.depth / row.iops > WAITS * least for row in at.members)
+    return at is not None and (part.kind != "any" or not _has_mixes(rows) or _has_mixes(at.members))
 
 
 def _differ(rows: Sequence[LoadRate], name: str) -> bool:
@@ -402,7 +398,16 @@ def _members(rows: Sequence[LoadRate], part: TargetPart) -> int:
 
 
 def _profiles(rows: Sequence[LoadRate], softness: float, parts: Sequence[TargetPart], parts_max: int) -> list[Judged]:
-    ceilings = {part: at for part in parts if (at := ceiling(rows, part)) and len(at.members) > 1}
+    least_s = min(row.depth / row.iops for row in rows)
+    # The latency of an idle target is no constant: without waiting, equal rates at one depth show no cap.
+    waits_s = WAITS * least_s
+    ceilings = {
+        part: at
+        for part in parts
+        if (at := ceiling(rows, part))
+        and len(at.members) > 1
+        and any(row.depth / row.iops > waits_s for row in at.members)
+    }
     room = {part: [_room(at, row) for row in rows] for part, at in ceilings.items()}
     profiles = dict[tuple[TargetPart, ...], list[Judged]]()
     groups = {len({row.load[:length] for row in rows}): length for length in (3, 2, 1, 0)}
@@ -569,7 +574,8 @@ def _judged(
         score += _log_likelihood(first, error, is_held_up=row.is_held_up)
         holding = [at for at in tied if at.part in used] or tied
         used.setdefault(holding[0].part, holding[0])
-        is_explained = abs(first) <= DISTANCE_MAX * error
+        # A point that was held up shows that the target allows at least its rate.
+        is_explained = (first if row.is_held_up else abs(first)) <= DISTANCE_MAX * error
         of_row: dict[TargetPart | None, float] = {}
         for at in holding:
             name = _named(at) if is_explained else None
