@@ -13,13 +13,7 @@ import msgspec
 
 from iocurve.advice.doctor import local, machine, nfs
 from iocurve.advice.doctor.host import ClientMount, HostFiles, mounts, nfs_statistics
-from iocurve.advice.observation import (
-    KindObserved,
-    LimitNear,
-    Observation,
-    ObservedInterval,
-    ProcessObserved,
-)
+from iocurve.advice.observation import KindObserved, LimitNear, Observation, ObservedInterval, ProcessObserved
 from iocurve.foundation.errors import TargetError
 from iocurve.foundation.units import MB, counted, format_latency
 from iocurve.machine.files import text_of
@@ -190,9 +184,7 @@ def interval(earlier: CounterSample, later: CounterSample, start_s: float) -> Ob
 
 
 def observation(
-    subject: Subject,
-    taken: Sequence[CounterSample],
-    processes: tuple[Processes, Processes] | None = None,
+    subject: Subject, taken: Sequence[CounterSample], processes: tuple[Processes, Processes] | None = None
 ) -> Observation:
     """The observation of two samples or more. Raises ``TargetError`` if there are fewer, or counters went back."""
     if len(taken) < 2:

@@ -161,11 +161,7 @@ def _source(name: str, profile: Profile, figure: str) -> str:
 
 
 def _throughputs(
-    throughput: dict[Kind, int],
-    iops: dict[Kind, int],
-    sources: dict[str, str],
-    not_judged: list[str],
-    source: str = "",
+    throughput: dict[Kind, int], iops: dict[Kind, int], sources: dict[str, str], not_judged: list[str], source: str = ""
 ) -> Iterator[Slo]:
     """Each cap of bytes, by block size and kind; of two caps on a kind the smaller one counts."""
     for kind in _kinds(list(throughput)):
@@ -189,11 +185,7 @@ def _throughputs(
 
 
 def _rates(
-    iops: dict[Kind, int],
-    throughput: dict[Kind, int],
-    sources: dict[str, str],
-    not_judged: list[str],
-    source: str = "",
+    iops: dict[Kind, int], throughput: dict[Kind, int], sources: dict[str, str], not_judged: list[str], source: str = ""
 ) -> Iterator[Slo]:
     for kind in _kinds(list(iops)):
         bound, of = _least(iops, kind)

@@ -398,15 +398,10 @@ def _members(rows: Sequence[LoadRate], part: TargetPart) -> int:
 
 
 def _profiles(rows: Sequence[LoadRate], softness: float, parts: Sequence[TargetPart], parts_max: int) -> list[Judged]:
-    least_s = min(row.depth / row.iops for row in rows)
-    # The latency of an idle target is no constant: without waiting, equal rates at one depth show no cap.
-    waits_s = WAITS * least_s
     ceilings = {
         part: at
         for part in parts
-        if (at := ceiling(rows, part))
-        and len(at.members) > 1
-        and any(row.depth / row.iops > waits_s for row in at.members)
+        if (at := ceiling(rows, part)) and len(at.members) > 1 and _may_wait(rows, at.members)
     }
     room = {part: [_room(at, row) for row in rows] for part, at in ceilings.items()}
     profiles = dict[tuple[TargetPart, ...], list[Judged]]()
@@ -424,6 +419,19 @@ def _profiles(rows: Sequence[LoadRate], softness: float, parts: Sequence[TargetP
         grown = (tuple(part for part in ceilings if part in caps or part is new) for caps in best for new in ceilings)
         todo = [caps for caps in dict.fromkeys(grown) if caps not in profiles]
     return [one for each in profiles.values() for one in each]
+
+
+def _may_wait(rows: Sequence[LoadRate], members: Sequence[LoadRate]) -> bool:
+    """False of points that take no longer than shallower ones: the latency of an idle target varies, and is no cap."""
+    if len(rows) >= MANY:
+        return True
+    pairs = [
+        row.depth / row.iops > WAITS * other.depth / other.iops
+        for row in members
+        for other in rows
+        if other.block_bytes == row.block_bytes and 2 * other.depth <= row.depth
+    ]
+    return not pairs or any(pairs)
 
 
 def _servers(rows: Sequence[LoadRate]) -> list[TargetPart]:
