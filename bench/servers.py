@@ -50,10 +50,10 @@ class Server:
 
 
 @contextmanager
-def volume(*options: str, prefix: Sequence[str] = ()) -> Iterator[Server]:
-    """Runs ``iocurve volume serve`` on a free port; ``prefix`` comes before the command (``taskset …``)."""
+def volume(*options: str, prefix: Sequence[str] = (), port: int = 0) -> Iterator[Server]:
+    """Runs ``iocurve volume serve``, by default on a free port; ``prefix`` comes before the command (``taskset …``)."""
     process = subprocess.Popen(
-        [*prefix, IOCURVE, "volume", "serve", "--port", "0", *options],
+        [*prefix, IOCURVE, "volume", "serve", "--port", str(port), *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

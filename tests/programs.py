@@ -7,8 +7,8 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import chdir, redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,6 +40,30 @@ def iocurve(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedPro
     return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
 
 
+def stopped(process: subprocess.Popen[str], number: int | None = None) -> subprocess.CompletedProcess[str]:
+    """The end of a process, after a signal if one is given."""
+    if number is not None:
+        process.send_signal(number)
+    out, err = process.communicate(timeout=90)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+@contextmanager
+def started(*arguments: str, **how: Any) -> Iterator[subprocess.Popen[str]]:
+    """A command line as a process with pipes for its output; the process does not outlive the block."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*IOCURVE, *arguments], **{"stdout": pipe, "stderr": pipe, "text": True} | how) as process:
+        yield process
+        process.kill()
+
+
+def printed(*arguments: str, status: int = 0, cwd: Path | None = None) -> str:
+    """The stdout of a command line that ends with ``status``, run in this process."""
+    ran = iocurve(*arguments, cwd=cwd)
+    assert ran.returncode == status, ran.stderr
+    return ran.stdout
+
+
 def completed(command: Sequence[str | Path], *, timeout: float = 60, **how: Any) -> subprocess.CompletedProcess[str]:
     """A command, run to its end as a process."""
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, **how)
@@ -52,8 +76,8 @@ def fio_jobs(output: str) -> list[dict[str, Any]]:
 
 
 def awaited(found: Callable[[], T], missing: str) -> T:
-    """The first value that is true; fails with ``missing`` if there is none for 30 s."""
-    deadline = time.monotonic() + 30
+    """The first value that is true; fails with ``missing`` if there is none for 60 s."""
+    deadline = time.monotonic() + 60
     while not (value := found()):
         assert time.monotonic() < deadline, missing
         time.sleep(0.01)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from bench.servers import Server
 from goldens import cases, present
+from goldens import data as text_of
 from iocurve.engine.plan import NfsEngine
 from iocurve.foundation.errors import TargetError
 from iocurve.measure.machines import THIS_MACHINE
@@ -32,7 +30,7 @@ from iocurve.targets.places import (
 from iocurve.targets.target import NfsTarget
 from load_clients import LocalLink, group_of
 from plans import file_plan, local_engine, nfs_engine, plan_of, worker
-from programs import IOCURVE, iocurve
+from programs import awaited, iocurve, printed, started, stopped
 
 pytestmark = pytest.mark.slow
 
@@ -41,8 +39,9 @@ DEAD_PROCESS = 2**22 + 1
 """Above the largest process number that Linux gives."""
 
 
-def clean(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return iocurve("clean", *arguments)
+def cleaned(target: str | Path, *options: str, status: int = 0) -> list[str]:
+    """The lines of a clean-up with ``--yes``."""
+    return printed("clean", str(target), "--yes", *options, status=status).splitlines()
 
 
 def left(directory: Path, *names: str, size: int = 4096, pid: int = DEAD_PROCESS, kept: bool = False) -> Manifest:
@@ -55,118 +54,87 @@ def left(directory: Path, *names: str, size: int = 4096, pid: int = DEAD_PROCESS
     return manifest
 
 
-@contextmanager
-def measuring(target: str, out: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
-    """An envelope of small files that has measured a point."""
-    options = ["--quick", "--no-confirm", "--retries", "0", "--size", "8MiB", "--out"]
-    command = [*IOCURVE, "envelope", target, *options, str(out), *more]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + 60
-        while not (out / "result.json").exists() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        yield process
+def measured(target: str | Path, out: Path, number: int, *more: str) -> list[str]:
+    """The stderr of an envelope of small files that gets a signal once it has measured a point."""
+    options = ("--quick", "--no-confirm", "--retries", "0", "--size", "8MiB", "--out", str(out), *more)
+    with started("envelope", str(target), *options) as process:
+        awaited((out / "result.json").exists, "no point is measured")
+        return stopped(process, number).stderr.splitlines()
 
 
 # ---- after kill -9
 
 
+def note_of(manifest: Manifest, directory: Path) -> str:
+    left = described([manifest])
+    return f"note: left on the target by an earlier run, {left}; to remove: iocurve clean '{directory}'"
+
+
+def manifests_of(place: Place) -> list[Manifest]:
+    return [one for one in manifests(place) if isinstance(one, Manifest)]
+
+
 def test_what_a_killed_run_left_is_told_and_removed(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    data.mkdir()
+    (data := tmp_path / "data").mkdir()
     (data / "precious").write_text("data")
-    with measuring(str(data), tmp_path / "out") as process:
-        process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=60)
+    measured(data, tmp_path / "out", signal.SIGKILL)
     (manifest,) = [Manifest.read(LocalPlace(data), name) for name in LocalPlace(data).names(SUFFIX)]
-    assert {path.name for path in data.iterdir()} == {
-        "precious",
-        manifest.name,
-        *(file.name for file in manifest.files),
-    }
+    names = [file.name for file in manifest.files]
+    assert {path.name for path in data.iterdir()} == {"precious", manifest.name, *names}
     assert [file.bytes for file in manifest.files] == [2 << 20] * 4
-
-    with measuring(str(data), tmp_path / "again") as process:
-        process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=60)
-    note = f"note: left on the target by an earlier run, {described([manifest])}; to remove: iocurve clean '{data}'"
-    assert note in stderr.splitlines()
-
-    asked = clean(str(data))
-    assert asked.returncode == 1
-    assert asked.stdout.splitlines()[-2:] == ["Remove 4 files (8 MiB)? Say so with --yes.", "nothing is removed"]
-    removed = clean(str(data), "--yes")
-    assert (removed.returncode, removed.stdout.splitlines()[-1]) == (0, "removed 4 files")
+    assert note_of(manifest, data) in measured(data, tmp_path / "again", signal.SIGINT)
+    asked = printed("clean", str(data), status=1).splitlines()
+    assert asked[-2:] == ["Remove 4 files (8 MiB)? Say so with --yes.", "nothing is removed"]
+    assert cleaned(data)[-1] == "removed 4 files"
     assert [path.name for path in data.iterdir()] == ["precious"]
-    assert clean(str(data)).stdout == "no earlier run left files here\n"
+    assert printed("clean", str(data)) == "no earlier run left files here\n"
 
 
 @pytest.mark.parametrize("version", ["3", "4.1"])
 def test_an_export_is_cleaned_without_a_mount(tmp_path: Path, volume: Server, version: str) -> None:
     url = volume.url_of(version)
-    with measuring(url, tmp_path / "out") as process:
-        process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=60)
-    removed = clean(url, "--yes")
-    assert (removed.returncode, removed.stdout.splitlines()[-1]) == (0, "removed 4 files")
+    measured(url, tmp_path / "out", signal.SIGKILL)
+    assert cleaned(url)[-1] == "removed 4 files"
     place = NfsPlace(NfsTarget.of(url).mount(1))
     assert [name for name in place.names("") if name.startswith("iocurve-envelope")] == []
 
 
 def test_a_new_file_that_the_user_named_is_cleaned_too(tmp_path: Path) -> None:
     named = tmp_path / "named"
-    with measuring(str(named), tmp_path / "out", "--create") as process:
-        process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=60)
+    measured(named, tmp_path / "out", signal.SIGKILL, "--create")
     assert named.exists()
-    removed = clean(str(tmp_path), "--yes")
-    assert (removed.returncode, removed.stdout.splitlines()[-2:]) == (0, ["  named", "removed 1 file"])
+    assert cleaned(tmp_path)[-2:] == ["  named", "removed 1 file"]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 FIO = ("fio", "--name=j", "--bs=4k", "--size=1m", "--iodepth=1", "--time_based", "--runtime=60", "--unlink=1")
 
 
-@contextmanager
-def unlinking(directory: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
-    """A job of fio that removes its file at the end, and that has laid it out."""
-    command = [*IOCURVE, *FIO, *more]
-    with subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=directory
-    ) as process:
-        deadline = time.monotonic() + 60
-        while not _is_identified(directory) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        yield process
-
-
-def _is_identified(directory: Path) -> bool:
-    found = [one for one in manifests(LocalPlace(directory)) if isinstance(one, Manifest)]
-    return any(file.id is not None for one in found for file in one.files)
+def unlinked(directory: Path, number: int) -> None:
+    """Sends a signal to a job of fio that has laid out its file, and removes the file at the end."""
+    place = LocalPlace(directory)
+    with started(*FIO, cwd=directory) as process:
+        awaited(lambda: any(file.id for one in manifests_of(place) for file in one.files), "no file is laid out")
+        stopped(process, number)
 
 
 def test_a_job_names_the_files_that_it_does_not_keep(tmp_path: Path) -> None:
-    with unlinking(tmp_path) as process:
-        process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=60)
+    unlinked(tmp_path, signal.SIGKILL)
     assert len(list(tmp_path.iterdir())) == 2
-    removed = clean(str(tmp_path), "--yes")
-    assert (removed.returncode, removed.stdout.splitlines()[-2:]) == (0, ["  j.0.0", "removed 1 file"])
-    with unlinking(tmp_path) as process:
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+    assert cleaned(tmp_path)[-2:] == ["  j.0.0", "removed 1 file"]
+    unlinked(tmp_path, signal.SIGINT)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_job_does_not_name_a_file_that_was_there(tmp_path: Path, volume: Server) -> None:
     (tmp_path / "old").write_bytes(bytes(1 << 20))
-    engine = local_engine("sync")
-    load = worker(engine, str(tmp_path / "old"), files=(file_plan(tmp_path / "old"), file_plan(tmp_path / "new")))
-    far = worker(nfs_engine(volume.url), "d/f", files=(file_plan("d/f"),))
+    load = worker(local_engine("sync"), "", files=(file_plan(tmp_path / "old"), file_plan(tmp_path / "new")))
+    far = worker(nfs_engine(volume.url), "", files=(file_plan("d/f"),))
     files = RunFiles(RUN, unkept=True)
     files.announce(plan_of(load, far))
-    assert [file.name for file in Manifest.read(LocalPlace(tmp_path), f"{RUN}{SUFFIX}").files] == ["new"]
     root = NfsPlace(NfsTarget.of(volume.url).mount(1))
-    assert [file.name for file in Manifest.read(root, f"{RUN}{SUFFIX}").files] == ["d/f"]
+    for place, name in ((LocalPlace(tmp_path), "new"), (root, "d/f")):
+        assert [file.name for file in Manifest.read(place, f"{RUN}{SUFFIX}").files] == [name]
     assert root.facts(["d/f"]) == [None]
     files.remove()
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
@@ -188,26 +156,21 @@ def test_files_that_a_killed_load_created_are_told_and_removed(tmp_path: Path, v
     export = NfsPlace(NfsTarget.of(volume.url_of(where)).mount(1)) if where != "local" else None
     place = export or LocalPlace(tmp_path)
     target = [f"--nfs_url={volume.url_of(where)}"] if export else []
-    with subprocess.Popen([*IOCURVE, *CREATES, *target], cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
-        deadline = time.monotonic() + 60
-        while place.facts(["j.0.9"]) == [None] and time.monotonic() < deadline:
-            time.sleep(0.02)
-        process.send_signal(signal.SIGKILL)
+    with started(*CREATES, *target, cwd=tmp_path) as process:
+        awaited(lambda: place.facts(["j.0.9"]) != [None], "no file is created")
+        stopped(process, signal.SIGKILL)
     # The server may still carry out the last call when its client has ended.
     created, before = created_in(place), -1
     while created != before:
         time.sleep(0.1)
         created, before = created_in(place), created
     assert 10 <= created < 1000
-    parts = [one for one in manifests(place) if isinstance(one, Manifest)]
-    assert sum(len(one.files) for one in parts) == 1000
-    assert max(len(one.encoded()) for one in parts) < 64 << 10
+    assert sum(len(one.files) for one in manifests_of(place)) == 1000
+    assert max(len(one.encoded()) for one in manifests_of(place)) < 64 << 10
     place.write("j.0.3", b"data", new=False)
 
-    address = volume.url_of(where) if export else str(tmp_path)
-    removed = clean(address, "--yes")
-    assert removed.returncode == 1
-    assert removed.stderr == "iocurve: j.0.3 is not the file that the run made; it stays\n"
+    removed = iocurve("clean", volume.url_of(where) if export else str(tmp_path), "--yes")
+    assert (removed.returncode, removed.stderr) == (1, "iocurve: j.0.3 is not the file that the run made; it stays\n")
     assert removed.stdout.splitlines()[-1] == f"removed {created - 1} files"
     assert [name for name in place.names("") if not name.startswith(("iocurve-fio", "."))] == ["j.0.3"]
     assert place.read("j.0.3", 10) == b"data"
@@ -217,8 +180,7 @@ def test_a_load_that_creates_files_names_those_that_it_does_not_keep(tmp_path: P
     (tmp_path / "j.0.1").write_text("data")
     words = ("fio", "--name=j", "--ioengine=filecreate", "--nrfiles=3", "--filesize=4k")
     for unlink, files in (("--unlink=1", ["j.0.1"]), ("--unlink=0", ["j.0.0", "j.0.1", "j.0.2"])):
-        ran = iocurve(*words, unlink, cwd=tmp_path)
-        assert ran.returncode == 0, ran.stderr
+        printed(*words, unlink, cwd=tmp_path)
         assert sorted(path.name for path in tmp_path.iterdir()) == files
     assert (tmp_path / "j.0.1").read_text() == "data"
 
@@ -229,27 +191,18 @@ DIALECTS = {
     "vdbench": "vdbench -f {0}/../parameters -o {0}/../output",
     "vdbench of files": "vdbench -f {0}/../trees -o {0}/../output",
 }
-PARAMETERS = """sd=sd1,lun={0}/new,size=1m
-wd=wd1,sd=sd1,xfersize=4k
-rd=rd1,wd=wd1,iorate=200,elapsed=2
-"""
-TREES = """fsd=fsd1,anchor={0},depth=1,width=1,files=2,size=4k
-fwd=fwd1,fsd=fsd1,operation=read,threads=1
-rd=rd1,fwd=fwd1,fwdrate=200,format=yes,elapsed=2
-"""
 
 
 @pytest.mark.parametrize("line", DIALECTS.values(), ids=DIALECTS.keys())
 def test_a_job_of_a_dialect_tells_what_an_earlier_run_left(tmp_path: Path, line: str) -> None:
     (data := tmp_path / "data").mkdir()
-    (tmp_path / "parameters").write_text(PARAMETERS.format(data))
-    (tmp_path / "trees").write_text(TREES.format(data))
+    for name in ("parameters", "trees"):
+        (tmp_path / name).write_text(text_of(f"vdbench/left_{name}.parm").format(data))
     manifest = left(data, f"{RUN}-data.0")
     ran = iocurve(*line.format(data).split(), cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
-    note = f"note: left on the target by an earlier run, {described([manifest])}; to remove: iocurve clean '{data}'"
-    assert ran.stderr.splitlines().count(note) == 1
-    assert note not in ran.stdout
+    note = note_of(manifest, data)
+    assert (ran.stderr.splitlines().count(note), note in ran.stdout) == (1, False)
     assert (data / f"{RUN}-data.0").exists()
 
 
@@ -265,29 +218,26 @@ def test_a_job_on_an_export_tells_what_an_earlier_run_left(
     note, address = capsys.readouterr().err.rsplit(" ", 1)
     assert note == f"note: left on the target by an earlier run, {described([manifest])}; to remove: iocurve clean"
     place.write(f"{RUN}-data.0", b"data", new=True)
-    assert clean(address.strip().strip("'"), "--yes").stdout.splitlines()[-1] == "removed 1 file"
+    assert cleaned(address.strip().strip("'"))[-1] == "removed 1 file"
 
 
 def test_each_load_client_has_a_manifest_on_its_own_machine(tmp_path: Path) -> None:
     """Here they share the directory, as clients with one mount do."""
-    names = [f"{RUN}-data.{number}" for number in range(2)]
+    place, names = LocalPlace(tmp_path), [f"{RUN}-data.{number}" for number in range(2)]
     workers = [
-        worker(local_engine("sync"), str(tmp_path / name), files=(file_plan(tmp_path / name),), client=client)
+        worker(local_engine("sync"), "", files=(file_plan(tmp_path / name),), client=client)
         for client, name in enumerate(names)
     ]
     with group_of([LocalLink("a"), LocalLink("b")]) as machines:
         files = RunFiles(RUN, machines=machines)
         files.announce(plan_of(*workers))
-        assert LocalPlace(tmp_path).names(SUFFIX) == [f"{RUN}.client-{client}{SUFFIX}" for client in range(2)]
-        found = [one for one in manifests(LocalPlace(tmp_path)) if isinstance(one, Manifest)]
-        assert [(one.client, [file.name for file in one.files]) for one in found] == [(0, names[:1]), (1, names[1:])]
+        assert place.names(SUFFIX) == [f"{RUN}.client-{client}{SUFFIX}" for client in range(2)]
+        told = [(one.client, [file.name for file in one.files]) for one in manifests_of(place)]
+        assert told == [(0, names[:1]), (1, names[1:])]
         for name in names:
             (tmp_path / name).write_bytes(b"data")
         files.identify()
-        left = [
-            leftover(LocalPlace(tmp_path), one) for one in manifests(LocalPlace(tmp_path)) if isinstance(one, Manifest)
-        ]
-        assert [file.name for one in left for file in one.files] == names
+        assert [file.name for one in manifests_of(place) for file in leftover(place, one).files] == names
         files.remove()
     assert list(tmp_path.iterdir()) == []
 
@@ -298,16 +248,14 @@ def test_each_load_client_has_a_manifest_on_its_own_machine(tmp_path: Path) -> N
 def test_only_files_of_the_run_are_removed(tmp_path: Path) -> None:
     names = [f"{RUN}-data.{number}" for number in range(5)]
     manifest = left(tmp_path, *names)
-    victim = tmp_path / "victim"
-    victim.write_text("data")
+    (victim := tmp_path / "victim").write_text("data")
     longer, link, hard, gone, own = (tmp_path / name for name in names)
     longer.write_bytes(bytes(4097))
-    link.unlink()
+    for path in (link, hard, gone):
+        path.unlink()
     link.symlink_to(victim)
-    hard.unlink()
     hard.hardlink_to(victim)
-    gone.unlink()
-    ran = clean(str(tmp_path), "--yes")
+    ran = iocurve("clean", str(tmp_path), "--yes")
     assert ran.returncode == 1
     assert ran.stderr.splitlines() == [
         f"iocurve: {path.name} is not the file that the run made; it stays" for path in (longer, link, hard)
@@ -335,10 +283,9 @@ def test_a_manifest_that_names_other_files_is_not_believed(tmp_path: Path, name:
     (tmp_path / forged.name).write_bytes(forged.encoded())
     with pytest.raises(TargetError, match=text.replace(".", r"\.")):
         Manifest.read(LocalPlace(tmp_path), forged.name)
-    ran = clean(str(tmp_path), "--yes")
-    assert ran.returncode == 1
+    ran = iocurve("clean", str(tmp_path), "--yes")
+    assert (ran.returncode, ran.stdout) == (1, "nothing can be removed\n")
     assert ran.stderr.endswith("nothing that it names is touched\n")
-    assert ran.stdout == "nothing can be removed\n"
 
 
 @pytest.mark.parametrize("owner", ["same", "another"])
@@ -351,13 +298,12 @@ def test_a_file_that_a_user_named_is_removed_only_if_it_is_surely_the_run_s(
     (victim := tmp_path / "victim").write_bytes(b"data")
     number_there = victim.stat().st_ino
     number_named = {"right": number_there, "none": None, "wrong": number_there + 1}[number]
-    manifest = Manifest.of(RUN).replace(
-        pid=DEAD_PROCESS, files=(ManifestFile(name="victim", bytes=4, id=number_named),)
-    )
+    named = ManifestFile(name="victim", bytes=4, id=number_named)
+    manifest = Manifest.of(RUN).replace(pid=DEAD_PROCESS, files=(named,))
     (tmp_path / manifest.name).write_bytes(manifest.encoded())
     if owner == "another":
         os.chown(tmp_path / manifest.name, 65534, 65534)
-    ran = clean(str(tmp_path), "--yes")
+    ran = iocurve("clean", str(tmp_path), "--yes")
     is_own = (number, owner) == ("right", "same")
     assert (ran.returncode, victim.exists()) == ((0, False) if is_own else (1, True))
     assert is_own or ran.stderr == "iocurve: victim is not the file that the run made; it stays\n"
@@ -374,18 +320,16 @@ def test_a_run_that_goes_on_and_files_kept_on_purpose_stay(tmp_path: Path) -> No
     name = f"{RUN}-data.0"
     running = Manifest.of(RUN)
     left(tmp_path, name, pid=running.pid)
-    ran = clean(str(tmp_path), "--yes")
-    assert ran.returncode == 0
-    assert f"in use by process {running.pid}, which still runs" in ran.stdout
+    assert f"in use by process {running.pid}, which still runs" in "\n".join(cleaned(tmp_path))
     left(tmp_path, name, kept=True)
-    assert "kept on purpose; --kept removes them, too" in clean(str(tmp_path), "--yes").stdout
+    assert "kept on purpose; --kept removes them, too" in "\n".join(cleaned(tmp_path))
     assert (tmp_path / name).exists()
-    assert clean(str(tmp_path), "--yes", "--kept").stdout.splitlines()[-1] == "removed 1 file"
+    assert cleaned(tmp_path, "--kept")[-1] == "removed 1 file"
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_target_without_a_directory_is_an_error() -> None:
-    ran = clean("volume:unlimited")
+    ran = iocurve("clean", "volume:unlimited")
     assert ran.returncode == 2
     assert "runs leave files in directories, NFS exports and disk:NAME?path=DIR only" in ran.stderr
 
@@ -402,12 +346,10 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, volume: Server) -> Pla
 
 def test_a_manifest_is_there_before_the_files_and_goes_with_them(place: Place, tmp_path: Path) -> None:
     name = f"{RUN}-data.0"
-    if isinstance(place, NfsPlace):
-        load = worker(NfsEngine(mount=place.mount), name, files=(file_plan(name),))
-    else:
-        load = worker(local_engine("sync"), str(tmp_path / name), files=(file_plan(tmp_path / name),))
+    file = file_plan(name if isinstance(place, NfsPlace) else tmp_path / name)
+    engine = NfsEngine(mount=place.mount) if isinstance(place, NfsPlace) else local_engine("sync")
     files = RunFiles(RUN, [])
-    files.announce(plan_of(load))
+    files.announce(plan_of(worker(engine, "", files=(file,))))
     files.identify()
     assert [file.id for file in Manifest.read(place, f"{RUN}{SUFFIX}").files] == [None]
     place.write(name, b"data", new=True)

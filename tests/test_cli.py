@@ -13,20 +13,15 @@ from pathlib import Path
 import pytest
 
 from bench.servers import Server, free_ports, volume
-from goldens import cases
+from goldens import cases, data
 from iocurve.result.document import Result
 from iocurve.volume import control
-from programs import IOCURVE, completed, iocurve
+from programs import IOCURVE, awaited, completed, iocurve, printed, started, stopped
 
 pytestmark = pytest.mark.slow
 
 READS = ("--name=t", "--rw=randread", "--bs=4k", "--size=1m", "--eta=never")
-
-
-def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + 30
-    while not path.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
+PACED = ("--time_based", "--iodepth=4", "--rate_iops=2000")
 
 
 def wait_for_line(process: subprocess.Popen[str], text: str) -> None:
@@ -37,13 +32,8 @@ def wait_for_line(process: subprocess.Popen[str], text: str) -> None:
 
 def wait_for_reads(port: int) -> None:
     """Waits until a volume has answered some operations."""
-    deadline = time.monotonic() + 30
     with control.Client(str(port)) as client:
-        while time.monotonic() < deadline:
-            if sum(export.reads for export in client.stats().exports) > 1000:
-                return
-            time.sleep(0.05)
-    raise AssertionError("nothing is read")
+        awaited(lambda: sum(export.reads for export in client.stats().exports) > 1000, "nothing is read")
 
 
 def on(server: Server, *more: str) -> tuple[str, ...]:
@@ -51,21 +41,16 @@ def on(server: Server, *more: str) -> tuple[str, ...]:
 
 
 def test_stdout_has_nothing_but_the_json(shared_volume: Server) -> None:
-    ran = iocurve("fio", *on(shared_volume, "--output-format=json", "--iodepth=8", "--nconnect=2"))
-    assert ran.returncode == 0, ran.stderr
-    read = json.loads(ran.stdout)["jobs"][0]["read"]
+    out = printed("fio", *on(shared_volume, "--output-format=json", "--iodepth=8", "--nconnect=2"))
+    read = json.loads(out)["jobs"][0]["read"]
     assert (read["total_ios"], read["io_bytes"]) == (256, 1 << 20)
 
 
 def test_a_job_file_runs_unmodified_in_its_directory(tmp_path: Path) -> None:
     (tmp_path / "mnt").mkdir()
-    (tmp_path / "fiowrite.ini").write_text(
-        f"[global]\nsize=1m\ndirect=0\niodepth=256\nioengine=libaio\nbs=4k\nnumjobs=4\n"
-        f"[writer1]\nrw=randwrite\ndirectory={tmp_path}/mnt\n"
-    )
-    ran = iocurve("fio", "--runtime", "30", "--output-format=json", "fiowrite.ini", cwd=tmp_path)
-    assert ran.returncode == 0, ran.stderr
-    assert sum(job["write"]["total_ios"] for job in json.loads(ran.stdout)["jobs"]) == 4 * 256
+    (tmp_path / "fiowrite.ini").write_text(data("fio/write_here.fio").format(tmp_path))
+    out = printed("fio", "--runtime", "30", "--output-format=json", "fiowrite.ini", cwd=tmp_path)
+    assert sum(job["write"]["total_ios"] for job in json.loads(out)["jobs"]) == 4 * 256
     assert sorted(path.name for path in (tmp_path / "mnt").iterdir()) == [f"writer1.{jobnum}.0" for jobnum in range(4)]
 
 
@@ -76,19 +61,15 @@ def test_a_command_line_without_a_name_runs_and_says_that_fio_would_not(tmp_path
 
 
 def test_a_report_is_written_to_the_given_directory(tmp_path: Path) -> None:
-    ran = iocurve("fio", *READS, "--ioengine=null", f"--out={tmp_path}/out")
-    assert ran.returncode == 0, ran.stderr
+    printed("fio", *READS, "--ioengine=null", f"--out={tmp_path}/out")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"result.json", "report.html", "points.csv"}
     assert Result.read(tmp_path / "out/result.json").kind == "fio"
-    again = iocurve("report", str(tmp_path / "out/result.json"), "--out", str(tmp_path / "again"))
-    assert again.returncode == 0, again.stderr
+    printed("report", str(tmp_path / "out/result.json"), "--out", str(tmp_path / "again"))
     assert (tmp_path / "again/report.html").read_bytes() == (tmp_path / "out/report.html").read_bytes()
 
 
 def test_explaining_runs_nothing(tmp_path: Path) -> None:
-    ran = iocurve("explain", "fio", *READS, cwd=tmp_path)
-    assert ran.returncode == 0, ran.stderr
-    assert "t.0.0: 1 MiB, will be created" in ran.stdout
+    assert "t.0.0: 1 MiB, will be created" in printed("explain", "fio", *READS, cwd=tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -115,14 +96,11 @@ def test_an_unknown_export_is_reported_with_the_exports(shared_volume: Server) -
 
 
 def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:
-    secret = tmp_path / "secret"
-    secret.write_bytes(bytes(1 << 20))
+    (secret := tmp_path / "secret").write_bytes(bytes(1 << 20))
     secret.chmod(0)
-    arguments = ("fio", *READS, f"--filename={secret}")
     # Root may read anything, unless it has dropped that capability.
-    ran = completed(
-        [*(("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()), *IOCURVE, *arguments]
-    )
+    prefix = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()
+    ran = completed([*prefix, *IOCURVE, "fio", *READS, f"--filename={secret}"])
     assert ran.returncode == 1, ran.stderr
     assert "Permission denied" in ran.stderr
     assert "Traceback" not in ran.stderr
@@ -137,12 +115,11 @@ def test_a_full_volume_ends_the_run_with_a_message_and_keeps_nothing() -> None:
 
 def test_ctrl_c_keeps_the_measurements(tmp_path: Path) -> None:
     reads = [option for option in READS if option != "--eta=never"]
-    command = [*IOCURVE, "fio", *reads, "--ioengine=null", "--time_based", "--runtime=60", f"--out={tmp_path}"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    options = ("--ioengine=null", "--time_based", "--runtime=60", f"--out={tmp_path}")
+    with started("fio", *reads, *options) as process:
         wait_for_line(process, " left), running")
-        process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=30)
-    assert process.returncode == 130, stderr
+        ran = stopped(process, signal.SIGINT)
+    assert ran.returncode == 130, ran.stderr
     result = Result.read(tmp_path / "result.json")
     assert (result.state, result.incomplete_reason) == ("interrupted", "interrupted")
     assert result.points[0].summary().operations > 0
@@ -151,50 +128,32 @@ def test_ctrl_c_keeps_the_measurements(tmp_path: Path) -> None:
 
 def test_ctrl_c_in_an_envelope_removes_its_files(tmp_path: Path, shared_volume: Server) -> None:
     options = ("--out", str(tmp_path / "out"), "--size", "16MiB", "--quick", "--retries", "0")
-    command = [*IOCURVE, "envelope", shared_volume.url, *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        wait_for(tmp_path / "out/result.json")
-        process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=30)
-    assert process.returncode == 130, stderr
+    with started("envelope", shared_volume.url, *options) as process:
+        awaited((tmp_path / "out/result.json").exists, "no point is measured")
+        ran = stopped(process, signal.SIGINT)
+    assert ran.returncode == 130, ran.stderr
     result = Result.read(tmp_path / "out/result.json")
-    assert result.state == "interrupted"
-    assert result.points[0].outcome.state == "finished"
-    listed = completed(["nfs-ls", shared_volume.libnfs_url])
-    assert "iocurve-envelope" not in listed.stdout
-
-
-def start_volume(directory: Path, port: int) -> subprocess.Popen[str]:
-    """Serves a directory; returns when it answers."""
-    # The user who runs this owns the directory.
-    options = ("--unlimited", "--no-root-squash", "--store", str(directory), "--port", str(port))
-    command = [*IOCURVE, "volume", "serve", *options]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert "nfs://" in process.stdout.readline()
-    return process
+    assert (result.state, result.points[0].outcome.state) == ("interrupted", "finished")
+    assert "iocurve-envelope" not in completed(["nfs-ls", shared_volume.libnfs_url]).stdout
 
 
 def test_a_server_that_restarts_is_waited_for(tmp_path: Path) -> None:
     """Like a hard mount: the load continues over new connections, with the same handles."""
-    (tmp_path / "store").mkdir()
+    (store := tmp_path / "store").mkdir()
     port = free_ports()
-    server = start_volume(tmp_path / "store", port)
+    # The user who runs this owns the directory.
+    options = ("--unlimited", "--no-root-squash", "--store", str(store))
     url = f"--nfs_url=nfs://127.0.0.1:{port}/vol"
-    load = ("--time_based", "--runtime=4", "--iodepth=4", "--rate_iops=2000")
-    arguments = (*READS, "--ioengine=nfs", url, *load, f"--out={tmp_path}/out")
-    with subprocess.Popen(
-        [*IOCURVE, "fio", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    with (
+        volume(*options, port=port) as server,
+        started("fio", *READS, "--ioengine=nfs", url, *PACED, "--runtime=4", f"--out={tmp_path}/out") as process,
+    ):
         wait_for_reads(port)
-        server.kill()
-        server.wait()
+        os.kill(server.pid, signal.SIGKILL)
         time.sleep(0.5)
-        server = start_volume(tmp_path / "store", port)
-        _, stderr = process.communicate(timeout=40)
-    server.terminate()
-    server.wait(timeout=20)
-    assert process.returncode == 0, stderr
+        with volume(*options, port=port):
+            ran = stopped(process)
+    assert ran.returncode == 0, ran.stderr
     (only,) = Result.read(tmp_path / "out/result.json").points[0].outcome.workers
     assert only.reconnects >= 1
     assert only.operations["read"].errors == 0
@@ -202,26 +161,22 @@ def test_a_server_that_restarts_is_waited_for(tmp_path: Path) -> None:
 
 def test_a_server_that_stays_away_fails_the_run_in_time(tmp_path: Path) -> None:
     with volume("--unlimited") as server:
-        load = ("--time_based", "--runtime=60", "--iodepth=4", "--rate_iops=2000")
-        arguments = on(server, *load, "--nfs_timeout=2", f"--out={tmp_path}")
-        with subprocess.Popen(
-            [*IOCURVE, "fio", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as process:
+        words = on(server, *PACED, "--runtime=60", "--nfs_timeout=2", f"--out={tmp_path}")
+        with started("fio", *words) as process:
             wait_for_reads(server.port)
             # Two intervals, so that the window is not empty.
             time.sleep(2)
             os.kill(server.pid, signal.SIGKILL)
-            _, stderr = process.communicate(timeout=40)
-    assert process.returncode == 1, stderr
-    assert f"127.0.0.1:{server.port}" in stderr
+            ran = stopped(process)
+    assert ran.returncode == 1, ran.stderr
+    assert f"127.0.0.1:{server.port}" in ran.stderr
     result = Result.read(tmp_path / "result.json")
     assert result.state == "failed"
     assert result.points[0].summary().operations > 0
 
 
 def test_a_removed_current_directory_is_named(tmp_path: Path) -> None:
-    gone = tmp_path / "gone"
-    gone.mkdir()
+    (gone := tmp_path / "gone").mkdir()
     script = f"cd {gone} && rmdir {gone} && exec {sys.executable} -m iocurve explain fio --name=a --size=1m"
     done = completed(["sh", "-c", script])
     assert (done.returncode, done.stderr) == (1, "iocurve: the current directory was removed; change to another one\n")

@@ -9,14 +9,15 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from ipaddress import IPv4Address
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
+
+from iocurve.result.document import ClientOutcome
 
 # Ray reads its mode of authentication when it is loaded: only the fixture loads it.
 if find_spec("ray") is None:
@@ -41,7 +42,8 @@ from iocurve.measure.records import Introduction, Survey
 from iocurve.result import host
 from iocurve.result.document import MountFacts, Result
 from plans import local_engine, own_file, plan_of, worker
-from programs import IOCURVE, completed
+from programs import IOCURVE, awaited, completed, stopped
+from programs import started as begun
 from published_vdbench import SEED_HOSTS, SEED_VOLUMES, seed_files
 
 pytestmark = pytest.mark.slow
@@ -121,39 +123,31 @@ def test_three_clients_give_exactly_the_sum_of_what_each_measured(cluster: Any, 
     for one in solo:
         added.add(_native.Histogram.decode(one.service.histogram))
     summary = point.summary()
-    assert summary.service.histogram is not None
     assert (summary.operations, summary.bytes) == (3 * 256, 3 * MIB)
-    assert summary.service.histogram.buckets() == added.buckets()
+    assert present(summary.service.histogram).buckets() == added.buckets()
     assert [client.state for client in point.clients] == ["finished"] * 3
     assert all(client.clock and client.clock.drift_ns is not None for client in point.clients)
 
 
 def test_a_scenario_runs_its_clients_on_the_cluster(cluster: Any, tmp_path: Path) -> None:
-    scenario = tmp_path / "grow.toml"
-    scenario.write_text(data("scenarios/grow.toml"), encoding="utf-8")
+    (scenario := tmp_path / "grow.toml").write_text(data("scenarios/grow.toml"), encoding="utf-8")
     out = tmp_path / "out"
     words = ["run", str(scenario), "--full", "--retries", "0", "--clients", "3", "--on", cluster.address]
-    ran = run([*words, "--out", str(out), "--quiet"])
-    assert ran == 0
+    assert run([*words, "--out", str(out), "--quiet"]) == 0
     result = Result.read(out / "result.json")
     assert [point.axes["clients"] for point in result.points] == [1, 3]
     assert [[client.state for client in point.clients] for point in result.points] == [["finished"], ["finished"] * 3]
     assert [(note.code, note.text) for note in result.notes if note.code not in MACHINE_NOTES] == []
-    assert result.scenario is not None
-    assert "3 clients instead of 6" in result.scenario.shortened
+    assert "3 clients instead of 6" in present(result.scenario).shortened
     assert all(one.operations["read"].operations for one in result.points[1].outcome.workers)
 
 
 def test_a_search_runs_on_the_cluster(cluster: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
     options = ["--iodepth-max", "2", "--size", "8MiB", "--clients", "2", "--precision", "50%", "--retries", "0"]
-    words = ["knee", str(tmp_path), *options]
-    assert (
-        run([*words, "--workload", "rw=randread bs=4k direct=0", "--on", cluster.address, "--out", str(out), "--quiet"])
-        == 0
-    )
+    options += ["--workload", "rw=randread bs=4k direct=0", "--on", cluster.address, "--out", str(out), "--quiet"]
+    assert run(["knee", str(tmp_path), *options]) == 0
     points = Result.read(out / "result.json").points
-    assert points
     assert {point.axes["clients"] for point in points} == {2}
     assert [len(point.clients) for point in points if point.axes["depth"] == 2] == [2]
     assert [path.name for path in tmp_path.iterdir()] == ["out"], "the clients have removed their files"
@@ -194,44 +188,42 @@ def test_the_check_lists_clients_and_problems(cluster: Any, tmp_path: Path, caps
 
 def test_too_few_nodes_and_unknown_nodes_are_named(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "NODES_S", 0)
-    with (
-        pytest.raises(RunError, match=r"^agents are missing: 6 of 9; the cluster has 3\. iocurve cluster check"),
-        opened(cluster, 9),
+    for count, names, error in (
+        (9, (), r"^agents are missing: 6 of 9; the cluster has 3\. iocurve cluster check"),
+        (None, ["127.0.0.12", "vm-7"], r"no agent 'vm-7'; it has 127\.0\.0\.11"),
     ):
-        pass
+        with pytest.raises(RunError if count else PlanError, match=error):
+            _open(cluster.address, count, names)
     with session.opened(cluster.address, 9, allow_missing=True) as group:
-        assert group.count == 3
-        assert group.cluster_facts().missing == ("6 of 9",)
-    with (
-        pytest.raises(PlanError, match=r"no agent 'vm-7'; it has 127\.0\.0\.11"),
-        session.opened(cluster.address, None, ["127.0.0.12", "vm-7"]),
-    ):
-        pass
+        assert (group.count, group.cluster_facts().missing) == (3, ("6 of 9",))
     with session.opened(cluster.address, None, ["127.0.0.12", "127.0.0.11"]) as group:
         assert group.names == ("127.0.0.12", "127.0.0.11")
 
 
 def test_another_version_is_refused(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "VERSION", "9.9.9")
-    with pytest.raises(PlanError, match=r"127\.0\.0\.11 has iocurve .*, this machine has 9\.9\.9"), opened(cluster, 2):
-        pass
+    with pytest.raises(PlanError, match=r"127\.0\.0\.11 has iocurve .*, this machine has 9\.9\.9"):
+        _open(cluster.address, 2)
 
 
 def test_an_address_where_no_cluster_is_gets_a_remedy() -> None:
-    with pytest.raises(DialectError, match=r"run iocurve on a node of the cluster"):
-        _open("ray://127.0.0.10:10001")
-    with pytest.raises(DialectError, match=r"^--on vm1: name auto, or the head as HOST:PORT"):
-        _open("vm1")
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
-    with pytest.raises(
-        RunError, match=rf"^there is no cluster at 127\.0\.0\.1:{port} \(.*refused\); iocurve cluster up --hosts"
-    ):
-        _open(f"127.0.0.1:{port}")
+    errors = {
+        "ray://127.0.0.10:10001": (DialectError, "run iocurve on a node of the cluster"),
+        "vm1": (DialectError, "^--on vm1: name auto, or the head as HOST:PORT"),
+        f"127.0.0.1:{port}": (
+            RunError,
+            rf"^there is no cluster at 127\.0\.0\.1:{port} \(.*refused\); iocurve cluster up --hosts",
+        ),
+    }
+    for address, (error, text) in errors.items():
+        with pytest.raises(error, match=text):
+            _open(address)
 
 
-def _open(address: str) -> None:
-    with session.opened(address, None):
+def _open(address: str, count: int | None = None, names: Sequence[str] = ()) -> None:
+    with session.opened(address, count, names):
         pass
 
 
@@ -266,15 +258,10 @@ def test_a_signal_stops_all_clients_and_what_they_measured_is_reported(
     job.write_text(LONG_JOB, encoding="utf-8")
     words = ["run", str(job), "--clients", "2", "--on", cluster.address, "--out", str(out), "--quiet"]
     of_lost_clients = _measuring()
-    process = subprocess.Popen([*IOCURVE, *words])
-    try:
-        while len(_measuring()) < len(of_lost_clients) + 2:
-            assert process.poll() is None
-            time.sleep(0.05)
-        process.send_signal(number)
-        assert process.wait(60) == 128 + number
-    finally:
-        process.kill()
+    with begun(*words) as process:
+        awaited(lambda: process.poll() or len(_measuring()) >= len(of_lost_clients) + 2, "nothing is measured")
+        ran = stopped(process, number)
+    assert ran.returncode == 128 + number, ran.stderr
     result = Result.read(out / "result.json")
     assert (result.state, [client.state for client in result.points[0].clients]) == ("interrupted", ["interrupted"] * 2)
     assert all(worker.operations["read"].operations for worker in result.points[0].outcome.workers)
@@ -288,44 +275,39 @@ def _measuring() -> set[Path]:
     return {path for path in directory.glob("*.jsonl") if path.read_bytes().count(b"\n") > 2}
 
 
+def losing(
+    cluster: Any, client: int, lose: Callable[[ClientGroup], None]
+) -> tuple[list[int], tuple[ClientOutcome, ...]]:
+    """The workers of a run that loses a client after three intervals, and what became of the clients."""
+    with opened(cluster) as group:
+        running = group.start(outlasted_by(client), "point")
+        while running.live().intervals < 3:
+            assert running.wait(0.05) is None
+        lose(group)
+        outcome = present(running.wait(60))
+        facts = present(running.facts())
+    return [one.worker for one in outcome.workers], facts[0]
+
+
 @pytest.mark.parametrize("how", ["killed", "frozen"])
 def test_a_lost_client_is_named_and_the_others_finish(cluster: Any, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(barrier, "SILENT_S_MIN", 2.5)
     monkeypatch.setattr(barrier, "LOST_S_MIN", 5.0)
-    with opened(cluster) as group:
-        process = _process_of(group, 1)
-        running = group.start(outlasted_by(1), "point")
-        while running.live().intervals < 3:
-            assert running.wait(0.05) is None
-        os.kill(process, signal.SIGKILL if how == "killed" else signal.SIGSTOP)
-        outcome = running.wait(60)
-        facts = running.facts()
-    assert outcome is not None
-    assert facts is not None
-    assert [client.state for client in facts[0]] == ["finished", "lost", "finished"]
-    lost = facts[0][1]
-    assert lost.reason is not None
-    assert ("its process has ended" if how == "killed" else "silent for") in lost.reason
-    assert lost.until_loss is not None
-    assert lost.until_loss.operations["read"].operations > 0
-    assert [one.worker for one in outcome.workers] == [0, 2]
+    number = signal.SIGKILL if how == "killed" else signal.SIGSTOP
+    workers, clients = losing(cluster, 1, lambda group: os.kill(_process_of(group, 1), number))
+    assert [client.state for client in clients] == ["finished", "lost", "finished"]
+    assert ("its process has ended" if how == "killed" else "silent for") in (clients[1].reason or "")
+    assert present(clients[1].until_loss).operations["read"].operations > 0
+    assert workers == [0, 2]
 
 
 def test_a_lost_node_is_named_and_the_others_finish(cluster: Any) -> None:
     node = next(one for one in cluster.worker_nodes if one.node_ip_address == "127.0.0.13")
-    with opened(cluster) as group:
-        running = group.start(outlasted_by(2), "point")
-        while running.live().intervals < 3:
-            assert running.wait(0.05) is None
-        cluster.remove_node(node, allow_graceful=False)
-        outcome = running.wait(60)
-        facts = running.facts()
+    workers, clients = losing(cluster, 2, lambda _: cluster.remove_node(node, allow_graceful=False))
     _add_node(cluster, "127.0.0.13")
     cluster.wait_for_nodes()
-    assert outcome is not None
-    assert facts is not None
-    assert [client.state for client in facts[0]] == ["finished", "finished", "lost"]
-    assert len(outcome.workers) == 2
+    assert [client.state for client in clients] == ["finished", "finished", "lost"]
+    assert workers == [0, 1]
 
 
 @pytest.mark.usefixtures("_ray_addresses")

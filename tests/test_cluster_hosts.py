@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from importlib.util import find_spec
@@ -22,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from goldens import cases
+from goldens import cases, data, present
 from iocurve.cli.commands import run
 from iocurve.cli.dialects import run as run_dialect
 from iocurve.cluster import hosts, keeper, session, started
@@ -34,9 +33,13 @@ from iocurve.foundation.errors import DialectError, PlanError, RunError, TargetE
 from iocurve.machine.processes import Process, start_ticks
 from iocurve.measure.group import ClientGroup
 from load_clients import LocalLink, group_of
-from programs import completed
+from programs import IOCURVE, awaited, completed
+
+pytestmark = pytest.mark.usefixtures("runtime")
 
 Hosts = list[tuple[str, str | None, int | None]]
+READ = ("--name=read", "--rw=read", "--ioengine=null", "--size=1m", "--bs=4k", "--thread")
+needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: make develop installs it")
 
 
 @cases("cluster/lists_of_hosts")
@@ -45,22 +48,15 @@ def test_a_list_of_hosts_is_as_people_and_slurm_write_it(text: str, expected: Ho
 
 
 def test_a_file_of_hosts_is_as_mpi_has_it(tmp_path: Path) -> None:
-    file = tmp_path / "hosts"
-    file.write_text("# twelve\nvm1 slots=4 max_slots=8\n\nroot@vm[2-3]  # spare\n", encoding="utf-8")
+    (file := tmp_path / "hosts").write_text("# twelve\nvm1 slots=4 max_slots=8\n\nroot@vm[2-3]  # spare\n")
     expected = (Host("vm1"), Host("vm2", "root"), Host("vm3", "root"))
     assert parse_hosts(str(file)) == parse_hosts(f"@{file}") == expected
 
 
 def test_a_file_of_hosts_is_an_inventory_of_ansible(tmp_path: Path) -> None:
-    file = tmp_path / "hosts.ini"
-    file.write_text(
-        "vm0\n[load]\nvm[08:09]\nvm1 ansible_host=10.0.0.1 ansible_port=2222 ; first\n"
-        "[load:vars]\nansible_user = ubuntu\n[spare]\nvm1 ansible_user=me\n[sites:children]\nload\n",
-        encoding="utf-8",
-    )
-    expected = {Host("vm0"), Host("vm08", "ubuntu"), Host("vm09", "ubuntu"), Host("10.0.0.1", "me", 2222)}
-    assert set(parse_hosts(str(file))) == expected
-    assert len(parse_hosts(str(file))) == len(expected)
+    (file := tmp_path / "hosts.ini").write_text(data("cluster/ansible.ini"))
+    expected = [Host("vm0"), Host("vm08", "ubuntu"), Host("vm09", "ubuntu"), Host("10.0.0.1", "me", 2222)]
+    assert sorted(parse_hosts(str(file)), key=str) == sorted(expected, key=str)
 
 
 @cases("cluster/refused_lists")
@@ -69,109 +65,112 @@ def test_a_list_that_is_none_is_refused_with_its_part(text: str, error: str) -> 
         parse_hosts(text)
 
 
+# ---- the keeper
+def packed(texts: dict[str, str]) -> bytes:
+    """An archive of files with these texts."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as archive:
+        for name, text in texts.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(text)
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    return content.getvalue()
+
+
+PACKAGES = packed({"ray/__init__.py": ""})
+
+
+def unpacked(kept: keeper.Keeper, packages: bytes) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(packages)))
+        kept.unpack(len(packages))
+
+
 def test_a_keeper_unpacks_nothing_outside_of_its_packages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Python before 3.14 would follow such a name."""
-    stored = io.BytesIO()
-    with tarfile.open(fileobj=stored, mode="w:gz") as archive:
-        archive.addfile(tarfile.TarInfo("../outside"))
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stored.getvalue())))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     kept = keeper.Keeper()
     (tmp_path / "cache").mkdir()
     kept.packages = tmp_path / "cache/packages-1"
-    kept.unpack(len(stored.getvalue()))
+    unpacked(kept, packed({"../outside": ""}))
     assert not (tmp_path / "cache/outside").exists()
     assert "outside" in json.loads(capsys.readouterr().out)["error"]
     shutil.rmtree(kept.directory)
 
 
+class KeeperProcess:
+    """A keeper as ssh starts it, with its own cache."""
+
+    def __init__(self, cache: Path) -> None:
+        environment = os.environ | {"XDG_CACHE_HOME": str(cache), "SSH_CONNECTION": "a 1 b 2"}
+        pipe = subprocess.PIPE
+        command = [sys.executable, keeper.__file__]
+        self.process = subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe)
+        self.input, self.output = present(self.process.stdin), present(self.process.stdout)
+
+    def send(self, *messages: dict[str, Any], content: bytes = b"") -> None:
+        self.input.write(b"".join(json.dumps(message).encode() + b"\n" for message in messages) + content)
+        self.input.flush()
+
+    def reply(self) -> Any:
+        return json.loads(self.output.readline())
+
+    def told(self, message: dict[str, Any], content: bytes = b"") -> Any:
+        self.send(message, content=content)
+        return self.reply()
+
+
 @pytest.mark.slow
 def test_a_keeper_starts_its_node_again_and_leaves_nothing(tmp_path: Path) -> None:
-    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "SSH_CONNECTION": "a 1 b 2"}
     pids = tmp_path / "pids"
     node = f"import os, time\ndef main():\n    print(os.getpid(), file=open({str(pids)!r}, 'a'))\n    time.sleep(60)\n"
-    packages = io.BytesIO()
-    with tarfile.open(fileobj=packages, mode="w:gz") as archive:
-        for name, text in {
-            "ray/__init__.py": "",
-            "ray/scripts/__init__.py": "",
-            "ray/scripts/scripts.py": node,
-            "ray/_raylet.py": "persist_port = None",
-            "ray/_private/__init__.py": "",
-            "ray/_private/services.py": "start_ray_process = None",
-        }.items():
-            entry = tarfile.TarInfo(name)
-            entry.size = len(text)
-            archive.addfile(entry, io.BytesIO(text.encode()))
-    pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, keeper.__file__], env=environment, stdin=pipe, stdout=pipe) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-
-        def told(message: dict[str, Any], content: bytes = b"") -> Any:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write(json.dumps(message).encode() + b"\n" + content)
-            process.stdin.flush()
-            return json.loads(process.stdout.readline())
-
-        greeting = told({"key": "packages-1"})
+    names = ("ray/__init__.py", "ray/scripts/__init__.py", "ray/_private/__init__.py")
+    texts = dict.fromkeys(names, "") | {
+        "ray/scripts/scripts.py": node,
+        "ray/_raylet.py": "persist_port = None",
+        "ray/_private/services.py": "start_ray_process = None",
+    }
+    running = KeeperProcess(tmp_path)
+    with running.process:
+        greeting = running.told({"key": "packages-1"})
         assert greeting["memory_bytes"] > 0
         assert (greeting["connection"], greeting["has"]) == (["a", "1", "b", "2"], False)
-        size = len(packages.getvalue())
-        assert told({"carry": size}, packages.getvalue()) == {"unpacked": str(tmp_path / "iocurve/packages-1")}
-        assert told({"key": "packages-1"})["has"]
-        process.stdin.write(
-            json.dumps({"start": [], "environment": {"AT": "{directory}/token"}, "files": {"token": "t"}}).encode()
-            + b"\n"
-        )
-        process.stdin.flush()
-        first = _line(pids, 1)
-        os.kill(first, signal.SIGKILL)
-        assert json.loads(process.stdout.readline())["ended"] == -signal.SIGKILL
+        packages = packed(texts)
+        unpacks = running.told({"carry": len(packages)}, packages)
+        assert unpacks == {"unpacked": str(tmp_path / "iocurve/packages-1")}
+        assert running.told({"key": "packages-1"})["has"]
+        running.send({"start": [], "environment": {"AT": "{directory}/token"}, "files": {"token": "t"}})
+        os.kill(_line(pids, 1), signal.SIGKILL)
+        assert running.reply()["ended"] == -signal.SIGKILL
         _line(pids, 2)
-        process.stdin.write(json.dumps({"again": True}).encode() + b"\n")
-        process.stdin.flush()
-        assert json.loads(process.stdout.readline())["ended"] == -signal.SIGKILL
+        assert running.told({"again": True})["ended"] == -signal.SIGKILL
         second = _line(pids, 3)
         (at,) = [one for one in _content(Path(f"/proc/{second}/environ")).split(b"\0") if one.startswith(b"AT=")]
         assert Path(at[3:].decode()).read_text() == "t"
         (kept,) = {one for one in _open_files(second) if one.name == "node.log"}
-        process.stdin.close()
-        assert process.wait(30) == 0
+        running.input.close()
+        assert running.process.wait(30) == 0
     assert not Path(f"/proc/{second}").exists()
     assert not kept.exists()
 
 
 def test_a_connection_that_ends_amid_the_packages_leaves_no_half_of_them(tmp_path: Path) -> None:
-    packages = io.BytesIO()
-    with tarfile.open(fileobj=packages, mode="w:gz") as archive:
-        archive.addfile(tarfile.TarInfo("ray/__init__.py"))
-    messages = [{"key": "packages-1"}, {"carry": len(packages.getvalue())}]
-    lines = b"".join(json.dumps(message).encode() + b"\n" for message in messages)
-    for kept in (1, 40, len(packages.getvalue()) - 1):
-        ran = subprocess.run(
-            [sys.executable, keeper.__file__],
-            input=lines + packages.getvalue()[:kept],
-            env=os.environ | {"XDG_CACHE_HOME": str(tmp_path)},
-            capture_output=True,
-            check=True,
-        )
-        assert "the packages cannot be unpacked" in json.loads(ran.stdout.splitlines()[1])["error"]
+    for kept in (1, 40, len(PACKAGES) - 1):
+        running = KeeperProcess(tmp_path)
+        running.send({"key": "packages-1"}, {"carry": len(PACKAGES)}, content=PACKAGES[:kept])
+        lines = running.process.communicate(timeout=60)[0].splitlines()
+        assert running.process.returncode == 0
+        assert "the packages cannot be unpacked" in json.loads(lines[1])["error"]
         assert list((tmp_path / "iocurve").iterdir()) == []
 
 
 def test_a_host_keeps_the_packages_that_were_used_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def carried(key: str) -> list[str]:
-        content = io.BytesIO()
-        with tarfile.open(fileobj=content, mode="w:gz") as archive:
-            archive.addfile(tarfile.TarInfo("ray/__init__.py"))
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content.getvalue())))
         one = keeper.Keeper()
         one.greet(key)
-        one.unpack(len(content.getvalue()))
+        unpacked(one, PACKAGES)
         one.end()
         return sorted(path.name for path in cache.iterdir())
 
@@ -201,12 +200,12 @@ def _content(path: Path) -> bytes:
 
 def _line(path: Path, number: int) -> int:
     """The process of a line that is about to be written."""
-    for _ in range(600):
-        lines = path.read_text().splitlines() if path.exists() else []
-        if len(lines) >= number:
-            return int(lines[number - 1])
-        time.sleep(0.05)
-    raise AssertionError(f"no line {number} in {path}")
+
+    def lines() -> list[str]:
+        found = path.read_text().splitlines() if path.exists() else []
+        return found if len(found) >= number else []
+
+    return int(awaited(lines, f"no line {number} in {path}")[number - 1])
 
 
 @pytest.fixture
@@ -215,26 +214,21 @@ def sshd(tmp_path: Path) -> Iterator[str]:
     program = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
     if program is None or os.getuid() != 0:
         pytest.skip("needs root and sshd: apt-get install openssh-server")
-    if find_spec("ray") is None:
-        pytest.skip("Ray is not installed: make develop installs it")
     Path("/run/sshd").mkdir(exist_ok=True)
     for name in ("key", "host_key"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / name], check=True)
     with socket.create_server(("127.0.0.31", 0)) as free:
         port = free.getsockname()[1]
     path = f"{Path(sys.executable).resolve().parent}:/usr/bin:/bin"
-    (tmp_path / "sshd_config").write_text(
-        f"ListenAddress 127.0.0.31:{port}\nHostKey {tmp_path}/host_key\nAuthorizedKeysFile {tmp_path}/key.pub\n"
-        f"PidFile none\nPermitRootLogin prohibit-password\nStrictModes no\nUsePAM no\n"
-        f"SetEnv XDG_CACHE_HOME={tmp_path}/cache PATH={path}\n",
-        encoding="utf-8",
-    )
+    settings = data("cluster/sshd_config").format(port=port, here=tmp_path, path=path)
+    (tmp_path / "sshd_config").write_text(settings, encoding="utf-8")
+
+    def answers() -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.31", port)) == 0
+
     with subprocess.Popen([program, "-D", "-f", tmp_path / "sshd_config"]) as process:
-        for _ in range(200):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.31", port)) == 0:
-                    break
-            time.sleep(0.05)
+        awaited(answers, "sshd does not answer")
         yield f"127.0.0.31:{port}"
         process.terminate()
 
@@ -242,15 +236,15 @@ def sshd(tmp_path: Path) -> Iterator[str]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("_ray_addresses")
 @pytest.mark.timeout(400)
+@needs_ray
 def test_a_job_runs_on_a_host_that_has_sshd_and_python_alone(
     sshd: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "known").write_text("StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\nLogLevel ERROR\n", "utf-8")
     ssh = f"ssh -F {tmp_path}/known -i {tmp_path}/key -b 127.0.0.30"
-    words = ["--name=read", "--rw=read", "--ioengine=null", "--size=1m", "--bs=4k", "--thread"]
     # Ray keeps a cluster's token for the whole process.
-    ran = completed([sys.executable, "-m", "iocurve", "fio", "--hosts", sshd, "--ssh", ssh, *words], timeout=300)
+    ran = completed([*IOCURVE, "fio", "--hosts", sshd, "--ssh", ssh, *READ], timeout=300)
     assert ran.returncode == 0, ran.stderr
     assert "127.0.0.31: has joined" in ran.stderr
     assert "io=1024KiB" in ran.stdout
@@ -258,20 +252,13 @@ def test_a_job_runs_on_a_host_that_has_sshd_and_python_alone(
     assert not [one for one in Path("/proc").glob("[0-9]*/environ") if str(tmp_path).encode() in _content(one)]
 
 
-# Stands in for ssh: the host is this machine, with another home.
-SSH = """#!/bin/sh
-for command; do :; done
-export HOME={home} SSH_CONNECTION='198.18.0.1 1 198.18.0.2 22' PATH=/usr/bin:/bin
-unset XDG_CACHE_HOME
-exec sh -c "$command"
-"""
+# ---- connections by a stand-in for ssh: the host is this machine, with another home
+SSH = data("cluster/ssh.sh")
 PYTHON = f"""#!/bin/sh
 case $2 in *"sys.exit('3.99'"*) exit 0;; esac
 exec {sys.executable} "$@"
 """
-UV = """#!/bin/sh
-case $2 in install) touch "$HOME/python" ;; *) [ -e "$HOME/python" ] && echo {python} ;; esac
-"""
+UV = data("cluster/uv.sh")
 
 
 def _script(path: Path, text: str) -> Path:
@@ -279,6 +266,16 @@ def _script(path: Path, text: str) -> Path:
     path.write_text(text, encoding="utf-8")
     path.chmod(0o755)
     return path
+
+
+@contextmanager
+def connected(tmp_path: Path, text: str = SSH, *, directory: str = "", status: int | None = 0) -> Iterator[Connection]:
+    """A connection by a script; ``status`` is that of the script once its input ends."""
+    ssh = _script(tmp_path / "ssh", text.replace("{home}", str(tmp_path / "home")))
+    connection = Connection(Host("vm1"), [str(ssh)], tmp_path, *filter(None, [directory]))
+    yield connection
+    connection.input.close()
+    assert status in (None, connection.process.wait(30))
 
 
 def _greeting(connection: Connection) -> Greeting:
@@ -295,10 +292,7 @@ def test_a_dropped_connection_is_told_in_the_words_of_ssh(tmp_path: Path) -> Non
     assert [cluster.ended_connection(f"10.0.0.{number}") for number in (1, 2, 3)] == [told, None, None]
 
 
-def test_a_cluster_whose_program_was_killed_is_ended_by_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+def test_a_cluster_whose_program_was_killed_is_ended_by_the_next(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as daemon:
         kept = StartedCluster(str(tmp_path / "kept"), owner=Process.this())
         kept.adopt(daemon.pid, "ray")
@@ -335,10 +329,7 @@ sys.stdin.read()
 
 
 @pytest.mark.slow
-def test_the_hosts_of_a_program_that_is_killed_get_no_lease_and_its_cluster_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+def test_the_hosts_of_a_program_that_is_killed_get_no_lease_and_its_cluster_ends(tmp_path: Path) -> None:
     (tmp_path / "cluster").mkdir()
     reading, writing = os.pipe()
     pipe = subprocess.PIPE
@@ -348,30 +339,22 @@ def test_the_hosts_of_a_program_that_is_killed_get_no_lease_and_its_cluster_ends
         os.fdopen(reading, "rb") as received,
     ):
         os.close(writing)
-        assert owner.stdout is not None
-        daemon, holder = map(int, owner.stdout.readline().split())
+        daemon, holder = map(int, present(owner.stdout).readline().split())
         assert [json.loads(received.readline()) for _ in range(2)] == [{"lease": started.LEASE_S}] * 2
         assert StartedCluster.known() is not None
         owner.kill()
         assert set(received.read().splitlines()) <= {b'{"lease": 30}'}, "the host sees the end of its input"
-    for _ in range(600):
-        if start_ticks(daemon) is None and start_ticks(holder) is None:
-            break
-        time.sleep(0.1)
-    assert (start_ticks(daemon), start_ticks(holder), StartedCluster.known()) == (None, None, None)
+    awaited(lambda: {start_ticks(daemon), start_ticks(holder)} == {None}, "the processes of the cluster go on")
+    assert StartedCluster.known() is None
     assert not (tmp_path / "cluster").exists()
 
 
 @pytest.mark.slow
 def test_a_keeper_ends_when_its_lease_is_not_renewed(tmp_path: Path) -> None:
-    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
-    words = [sys.executable, keeper.__file__]
-    with subprocess.Popen(words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(b'{"key": "packages-1"}\n{"lease": 0.1}\n')
-        process.stdin.flush()
-        assert json.loads(process.stdout.readline())["has"] is False
+    running = KeeperProcess(tmp_path)
+    with running.process as process:
+        running.send({"key": "packages-1"}, {"lease": 0.1})
+        assert running.reply()["has"] is False
         (own,) = [one for one in _open_files(process.pid) if one.name.startswith(keeper.PREFIX)]
         assert process.wait(60) == 128 + signal.SIGTERM
     assert not own.exists()
@@ -380,18 +363,14 @@ def test_a_keeper_ends_when_its_lease_is_not_renewed(tmp_path: Path) -> None:
 def test_a_keeper_removes_what_a_killed_one_has_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(keeper, "PLACE_MAX", 1000)
-    there = {name: tmp_path / f"{keeper.PREFIX}{name}" for name in ("killed", "fresh")}
-    for directory in there.values():
-        directory.mkdir()
+    killed, fresh = (tmp_path / f"{keeper.PREFIX}{name}" for name in ("killed", "fresh"))
+    killed.mkdir()
+    fresh.mkdir()
     running, late = keeper.Keeper(), keeper.Keeper()
-    for old in (there["killed"], running.directory):
+    for old in (killed, running.directory):
         os.utime(old, (0, 0))
     late.remove_left()
-    assert {path.name for path in tmp_path.iterdir()} == {
-        Path(running.directory).name,
-        Path(late.directory).name,
-        there["fresh"].name,
-    }
+    assert set(tmp_path.iterdir()) == {Path(running.directory), Path(late.directory), fresh}
 
 
 @pytest.mark.parametrize("source", ["archive", "uv"])
@@ -399,7 +378,6 @@ def test_a_host_with_another_python_gets_one_from_here_or_by_its_own_uv(
     source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hosts, "own_version", lambda: "3.99")
-    home = tmp_path / "home"
     python = _script(tmp_path / "root/bin/python3.99", PYTHON)
     archive = None
     if source == "archive":
@@ -407,39 +385,34 @@ def test_a_host_with_another_python_gets_one_from_here_or_by_its_own_uv(
         with tarfile.open(archive, "w:gz") as packed:
             packed.add(tmp_path / "root", ".")
     else:
-        _script(home / ".local/bin/uv", UV.format(python=python))
-    ssh = _script(tmp_path / "ssh", SSH.format(home=home))
+        _script(tmp_path / "home/.local/bin/uv", UV.format(python=python))
     for lacks in (True, False):
-        connection = Connection(Host("vm1"), [str(ssh)], tmp_path)
-        greeting = _greeting(connection)
-        assert bool(greeting.lacks) is lacks, "it is there from the first time"
-        if lacks:
-            connection.carry_interpreter(archive)
+        with connected(tmp_path) as connection:
             greeting = _greeting(connection)
-        assert (greeting.lacks, greeting.connection[2], greeting.has) == (None, "198.18.0.2", False)
-        connection.input.close()
-        assert connection.process.wait(30) == 0
+            assert bool(greeting.lacks) is lacks, "it is there from the first time"
+            if lacks:
+                connection.carry_interpreter(archive)
+                greeting = _greeting(connection)
+            assert (greeting.lacks, greeting.connection[2], greeting.has) == (None, "198.18.0.2", False)
 
 
 def test_what_a_host_prints_before_the_keeper_is_skipped(tmp_path: Path) -> None:
-    ssh = _script(tmp_path / "ssh", SSH.format(home=tmp_path / "home").replace("exec sh", "printf 'Hi\\nyou'\nexec sh"))
-    connection = Connection(Host("vm1"), [str(ssh)], tmp_path)
-    assert _greeting(connection).connection[2] == "198.18.0.2"
-    connection.input.close()
-    assert connection.process.wait(30) == 0
+    with connected(tmp_path, SSH.replace("exec sh", "printf 'Hi\\nyou'\nexec sh")) as connection:
+        assert _greeting(connection).connection[2] == "198.18.0.2"
 
 
 def test_a_line_that_cannot_be_read_is_shown(tmp_path: Path) -> None:
-    ssh = _script(tmp_path / "ssh", f"#!/bin/sh\necho {hosts.MARK}\necho warning: disk\nread line\n")
-    connection = Connection(Host("vm1"), [str(ssh)], tmp_path)
-    with pytest.raises(HostError, match="it prints a line that is not the keeper's: warning: disk"):
+    text = f"#!/bin/sh\necho {hosts.MARK}\necho warning: disk\nread line\n"
+    with (
+        connected(tmp_path, text) as connection,
+        pytest.raises(HostError, match="it prints a line that is not the keeper's: warning: disk"),
+    ):
         _greeting(connection)
-    connection.input.close()
-    ssh = _script(tmp_path / "ssh", "#!/bin/sh\necho This account is not available.\nexit 1\n")
-    connection = Connection(Host("vm1"), [str(ssh)], tmp_path)
-    with pytest.raises(HostError, match=r"^This account is not available\.$"):
+    with (
+        connected(tmp_path, "#!/bin/sh\necho This account is not available.\nexit 1\n", status=1) as connection,
+        pytest.raises(HostError, match=r"^This account is not available\.$"),
+    ):
         connection.answer(30, Greeting)
-    connection.input.close()
 
 
 @cases("cluster/room")
@@ -448,40 +421,33 @@ def test_room_and_execution_are_checked_before_anything_is_sent(
 ) -> None:
     if os.getuid() != 0:
         pytest.skip("needs root: mounts are made in a namespace")
-    home = tmp_path / "home"
-    home.mkdir()
-    at = "/tmp" if mounted == "tmp" else home
-    mount = f"mount -t tmpfs -o {options} tmpfs {at}"
-    text = SSH.format(home=home).replace(
-        'exec sh -c "$command"', f'exec unshare -m sh -c \'{mount}; exec sh -c "$0"\' "$command"'
-    )
-    connection = Connection(Host("vm1"), [str(_script(tmp_path / "ssh", text))], tmp_path)
-    greeting = _greeting(connection)
-    greeting.has = mounted == "tmp"
-    with pytest.raises(HostError, match=expected):
-        hosts._fit(greeting)
-    connection.input.close()
-    assert connection.process.wait(30) == 0
+    (home := tmp_path / "home").mkdir()
+    mount = f"mount -t tmpfs -o {options} tmpfs {'/tmp' if mounted == 'tmp' else home}"
+    run = 'exec sh -c "$command"'
+    text = SSH.replace(run, f'exec unshare -m sh -c \'{mount}; exec sh -c "$0"\' "$command"')
+    with connected(tmp_path, text) as connection:
+        greeting = _greeting(connection)
+        greeting.has = mounted == "tmp"
+        with pytest.raises(HostError, match=expected):
+            hosts._fit(greeting)
 
 
 def test_another_directory_of_the_host_takes_packages_and_nodes(tmp_path: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix="r", dir="/tmp") as directory:
-        ssh = _script(tmp_path / "ssh", SSH.format(home=tmp_path / "home"))
-        connection = Connection(Host("vm1"), [str(ssh)], tmp_path, directory)
+    with (
+        tempfile.TemporaryDirectory(prefix="r", dir="/tmp") as directory,
+        connected(tmp_path, directory=directory) as connection,
+    ):
         greeting = _greeting(connection)
         assert (greeting.cache, greeting.directory) == (directory, directory)
-        connection.input.close()
-        assert connection.process.wait(30) == 0
-    long = Connection(Host("vm1"), [str(ssh)], tmp_path, str(tmp_path / "a-longer-name"))
-    with pytest.raises(HostError, match="paths of sockets need one of at most 16 characters"):
+    with (
+        connected(tmp_path, directory=str(tmp_path / "a-longer-name"), status=None) as long,
+        pytest.raises(HostError, match="paths of sockets need one of at most 16 characters"),
+    ):
         _greeting(long)
-    long.input.close()
 
 
-def test_one_machine_under_two_names_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if find_spec("ray") is None:
-        pytest.skip("Ray is not installed: make build installs it")
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+@needs_ray
+def test_one_machine_under_two_names_is_told(tmp_path: Path) -> None:
     ssh = _script(tmp_path / "ssh", SSH.format(home=tmp_path / "home"))
     with pytest.raises(RunError, match="vm1b: it is the machine that vm1a names, too; list it once"):
         hosts.up([Host("vm1a"), Host("vm1b")], str(ssh), lambda *_: None)
@@ -552,10 +518,8 @@ def test_hosts_join_in_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
     assert most == hosts.JOINING_MAX
 
 
+@needs_ray
 def test_a_host_without_python_and_uv_is_named_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if find_spec("ray") is None:
-        pytest.skip("Ray is not installed: make develop installs it")
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr(hosts, "own_version", lambda: "3.99")
     monkeypatch.setattr(hosts, "interpreter", lambda: None)
     ssh = _script(tmp_path / "ssh", SSH.format(home=tmp_path / "home"))
@@ -571,12 +535,12 @@ def test_a_host_without_python_and_uv_is_named_with_what_to_do(tmp_path: Path, m
 
 @cases("cluster/ssh_errors")
 def test_an_error_of_ssh_comes_with_what_to_do(told: str, expected: str, tmp_path: Path) -> None:
-    ssh = _script(tmp_path / "ssh", f"#!/bin/sh\necho '{told}' >&2\nexit 255\n")
-    connection = Connection(Host("vm1"), [str(ssh)], tmp_path)
-    with pytest.raises(HostError) as error:
+    text = f"#!/bin/sh\necho '{told}' >&2\nexit 255\n"
+    with (
+        connected(tmp_path, text, status=255) as connection,
+        pytest.raises(HostError, match=re.escape(expected)),
+    ):
         connection.answer(30, Greeting)
-    assert expected in str(error.value)
-    connection.input.close()
 
 
 # ansible-inventory 2.19.14 printed its file; aws-cli 1.46.3 its own, of three instances that moto 5.2.5 simulated (one
@@ -686,23 +650,29 @@ def test_what_this_machine_can_know_is_refused_before_hosts_start(
         run(["run", *words, "--hosts=vm1"]) if command == "run" else run_dialect(command, ["--hosts=vm1", *words])
 
 
-def test_a_tool_s_job_goes_on_without_hosts_that_take_no_part(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def held_cluster(patch: pytest.MonkeyPatch, at: dict[str, str], *left_out: str) -> list[dict[str, object]]:
+    """Replaces a cluster on hosts by agents in this process; gives the options with which it is started."""
     asked: list[dict[str, object]] = []
-    at = {"vm1": "198.18.0.1", "vm3": "198.18.0.3"}
 
     @contextmanager
     def started(*_: object, **options: object) -> Iterator[tuple[StartedCluster, tuple[str, ...]]]:
         asked.append(options)
-        yield StartedCluster("", "198.18.0.9:6379", at), ("vm2: no route",)
+        yield StartedCluster("", "198.18.0.9:6379", at), left_out
 
     def opened(_address: str, _count: None, names: Sequence[str], **_: object) -> AbstractContextManager[ClientGroup]:
         return group_of([LocalLink(name) for name in names])
 
-    monkeypatch.setattr(hosts, "started", started)
-    monkeypatch.setattr(session, "opened", opened)
-    words = ["--name=read", "--rw=read", "--ioengine=null", "--size=1m", "--bs=4k", "--thread", "--eta=never"]
+    patch.setattr(hosts, "started", started)
+    patch.setattr(session, "opened", opened)
+    return asked
+
+
+def test_a_tool_s_job_goes_on_without_hosts_that_take_no_part(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = {"vm1": "198.18.0.1", "vm3": "198.18.0.3"}
+    asked = held_cluster(monkeypatch, at, "vm2: no route")
+    words = [*READ, "--eta=never"]
     assert run_dialect("fio", ["--hosts", "vm[1-3]", "--allow-missing", "--tls", *words]) == 0
     assert asked == [{"allow_missing": True, "tls": True, "remote_dir": ""}]
     assert re.findall(r"^<(.*)> $", capsys.readouterr().out, re.MULTILINE) == list(at)
@@ -722,17 +692,9 @@ def test_a_tool_shows_the_command_line_that_was_typed(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    @contextmanager
-    def started(*_: object, **__: object) -> Iterator[tuple[StartedCluster, tuple[str, ...]]]:
-        yield StartedCluster("", "198.18.0.9:6379", {"vm1": "198.18.0.1"}), ()
-
-    def opened(_address: str, _count: None, names: Sequence[str], **_: object) -> AbstractContextManager[ClientGroup]:
-        return group_of([LocalLink(name) for name in names])
-
     monkeypatch.chdir(tmp_path)
     Path("data").mkdir()
-    monkeypatch.setattr(hosts, "started", started)
-    monkeypatch.setattr(session, "opened", opened)
+    held_cluster(monkeypatch, {"vm1": "198.18.0.1"})
     assert run_dialect(command, ["--hosts", "vm1", *words]) == 0
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     (line,) = [line for line in lines if line.startswith(shown.format(""))]

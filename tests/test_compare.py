@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -39,6 +40,7 @@ from iocurve.result.percentiles import independent_operations
 from iocurve.result.stats import Bounded
 from iocurve.targets.opened_target import UNOPENED
 from iocurve.targets.target import VolumeTarget
+from programs import iocurve, printed
 
 STEADY = Load("steady", 8, 1e6, 0.3, 0.0, 0.01)
 
@@ -51,22 +53,19 @@ def mixed(speed: float = 1.0, seed: int = 1, name: str = "steady") -> Point:
     """Reads at a speed, and writes at that of the base."""
     reads, writes = measured(name, speed, seed), measured(name, 1.0, seed + 1000)
     (worker,), (other,) = reads.outcome.workers, writes.outcome.workers
-    both = worker.replace(
-        operations=worker.operations | {"write": other.operations["read"]},
-        intervals=tuple(
-            one.replace(operations=one.operations | {"write": two.operations["read"]})
-            for one, two in zip(worker.intervals, other.intervals, strict=True)
-        ),
-    )
-    return reads.replace(outcome=reads.outcome.replace(workers=(both,)))
+    intervals = [
+        one.replace(operations=one.operations | {"write": two.operations["read"]})
+        for one, two in zip(worker.intervals, other.intervals, strict=True)
+    ]
+    operations = worker.operations | {"write": other.operations["read"]}
+    return synthetic.with_worker(reads, operations=operations, intervals=tuple(intervals))
 
 
 def with_stall(one: Point, at: int) -> Point:
     """The point, with an interval in which nothing completed."""
-    (worker,) = one.outcome.workers
-    intervals = list(worker.intervals)
+    intervals = list(one.outcome.workers[0].intervals)
     intervals[at] = intervals[at].replace(operations={"read": intervals[at].operations["read"].replace(operations=0)})
-    return one.replace(outcome=one.outcome.replace(workers=(worker.replace(intervals=tuple(intervals)),)))
+    return synthetic.with_worker(one, intervals=tuple(intervals))
 
 
 def deeper(one: Point) -> Point:
@@ -78,25 +77,27 @@ def deeper(one: Point) -> Point:
 # ---- which points are compared
 
 
+def pairs_of(base: Sequence[Point], other: Sequence[Point]) -> tuple[list[tuple[str, str]], list[tuple[str, bool]]]:
+    """Names of the points that are matched, and those without a partner, with whether they are of the base."""
+    pairs, missing = matched(result(base), result(other), 1)
+    return [(one.name, two.name) for one, two in pairs], [(one.point, one.is_of_base) for one in missing]
+
+
 def test_points_are_matched_by_name_and_then_by_load() -> None:
-    base = result([measured("a"), deeper(measured("old name")), measured("gone")])
-    other = result([deeper(measured("new name")), measured("a", seed=2)])
-    pairs, missing = matched(base, other, 1)
-    assert [(one.name, partner.name) for one, partner in pairs] == [("a", "a"), ("old name", "new name")]
-    assert [(one.point, one.is_of_base) for one in missing] == [("gone", True)]
+    base = [measured("a"), deeper(measured("old name")), measured("gone")]
+    other = [deeper(measured("new name")), measured("a", seed=2)]
+    assert pairs_of(base, other) == ([("a", "a"), ("old name", "new name")], [("gone", True)])
 
 
 def test_points_of_one_load_are_not_guessed_at() -> None:
-    base, other = result([measured("a"), measured("b")]), result([measured("c")])
-    assert matched(base, other, 1)[0] == []
+    base, other = [measured("a"), measured("b")], [measured("c")]
+    assert pairs_of(base, other)[0] == []
     with pytest.raises(ResultError, match="nothing to compare"):
-        compare(base, other)
+        compare(result(base), result(other))
 
 
 def test_single_points_are_compared_whatever_their_names_and_loads() -> None:
-    pairs, missing = matched(result([measured("a")]), result([deeper(measured("b"))]), 1)
-    assert [(one.name, partner.name) for one, partner in pairs] == [("a", "b")]
-    assert missing == []
+    assert pairs_of([measured("a")], [deeper(measured("b"))]) == ([("a", "b")], [])
 
 
 def test_an_imported_point_is_matched_by_its_load_in_words() -> None:
@@ -106,12 +107,11 @@ def test_an_imported_point_is_matched_by_its_load_in_words() -> None:
         return Point(name=name, family="imported", axes={}, imported=facts)
 
     own = [measured("a"), deeper(measured("b"))]
-    pairs, _ = matched(result([imported("x", 64), imported("y", 8), imported("z", 8, "writes")]), result(own), 1)
-    assert [(one.name, partner.name) for one, partner in pairs] == [("x", "b"), ("y", "a")]
+    pairs, _ = pairs_of([imported("x", 64), imported("y", 8), imported("z", 8, "writes")], own)
+    assert pairs == [("x", "b"), ("y", "a")]
     # A depth that the import does not know is not compared.
-    pairs, missing = matched(result([imported("x", None), imported("z", None, "writes")]), result(own[:1]), 1)
-    assert [(one.name, partner.name) for one, partner in pairs] == [("x", "a")]
-    assert [one.point for one in missing] == ["z"]
+    found = pairs_of([imported("x", None), imported("z", None, "writes")], own[:1])
+    assert found == ([("x", "a")], [("z", True)])
     (rate,) = compare(result([imported("x", 8)]), result(own)).of("iops")
     assert rate.verdict_text == "inconclusive: imported: fio 3.33 states no time series"
 
@@ -123,12 +123,9 @@ def test_a_run_twice_as_fast_is_faster_in_rate_and_median() -> None:
     found = compare(result([measured()]), result([measured(speed=2.0, seed=2)]))
     (rate,), (median,) = found.of("iops"), found.of("p50_us")
     assert (rate.verdict, median.verdict) == ("faster", "faster")
-    assert rate.change_percent == pytest.approx(100, abs=3)
-    assert median.change_percent == pytest.approx(-50, abs=2)
-    assert rate.low_percent is not None
-    assert median.high_percent is not None
-    assert rate.low_percent < 100 < (rate.high_percent or 0)
-    assert (median.low_percent or 0) < -50 < median.high_percent
+    assert [rate.change_percent, median.change_percent] == pytest.approx([100, -50], abs=3)
+    for one, change in ((rate, 100), (median, -50)):
+        assert present(one.low_percent) < change < present(one.high_percent)
 
 
 def test_the_same_run_is_no_different() -> None:
@@ -159,20 +156,16 @@ def test_a_disturbed_single_run_has_no_verdict_and_costs_the_others_no_level() -
 
 def test_reads_and_writes_of_a_mix_are_compared_apart() -> None:
     found = compare(result([mixed()]), result([mixed(speed=0.5, seed=2)]))
-    names = ["iops", "p50_us", "p99_us", "p99_9_us"]
-    assert [one.name for one in found.differences] == [
-        *NAMES,
-        *(f"{kind}_{name}" for kind in ("read", "write") for name in names),
-    ]
-    (reads,), (writes,) = found.of("read_p50_us"), found.of("write_p50_us")
-    assert (reads.verdict, writes.verdict) == ("slower", "no difference")
+    names = [f"{kind}_{name}" for kind in ("read", "write") for name in ("iops", "p50_us", "p99_us", "p99_9_us")]
+    assert [one.name for one in found.differences] == [*NAMES, *names]
+    (reads,), (writes,), (rate,) = (found.of(name) for name in ("read_p50_us", "write_p50_us", "read_iops"))
+    assert (reads.verdict, writes.verdict, rate.verdict) == ("slower", "no difference", "slower")
     assert reads.change_percent == pytest.approx(100, abs=3)
+    assert compared.change_text(rate)[:4] == "-50."
     assert compared.figure_name("read_response_p99_us") == "read response p99"
     shown = compared_page.page(Compared(found, ("old", "new")))
     assert shown.count(": change</h2>") == len(NAMES)
     assert "steady, writes" in shown
-    (rate,) = found.of("read_iops")
-    assert (rate.verdict, compared.change_text(rate)[:4]) == ("slower", "-50.")
 
 
 def test_reads_and_writes_of_turns_are_compared_by_their_pairs() -> None:
@@ -185,9 +178,7 @@ def test_reads_and_writes_of_turns_are_compared_by_their_pairs() -> None:
     assert (reads.verdict, writes.verdict) == ("slower", "no difference")
     assert reads.change_percent == pytest.approx(100, abs=5)
     # Results of earlier versions have turns without kinds: their difference has no interval.
-    old = [
-        point.replace(runs=tuple(turn.replace(kinds={}) for turn in point.runs)) for point in found.results[0].points
-    ]
+    old = [one.replace(runs=tuple(turn.replace(kinds={}) for turn in one.runs)) for one in found.results[0].points]
     (reads,) = compare_turns(result(old)).of("read_p50_us")
     assert (reads.low_percent, reads.high_percent, reads.verdict) == (None, None, "inconclusive")
 
@@ -219,13 +210,11 @@ def test_turns_of_another_result_are_no_pairs() -> None:
 
 def test_no_difference_says_what_would_have_shown() -> None:
     found = compare(result([measured(intervals=60)]), result([measured(seed=2, intervals=60)])).of("iops")[0]
-    assert found.verdict == "no difference"
-    assert found.detectable_percent is not None
-    assert found.low_percent is not None
-    half = math.log((1 + (found.high_percent or 0) / 100) / (1 + found.low_percent / 100)) / 2
-    assert found.detectable_percent == pytest.approx(100 * math.expm1(1.43 * half), rel=1e-6)
-    assert found.verdict_text == f"no difference of 10 % or more, {found.detectable_percent:.2g} % would have shown"
-    assert found.to_record()["detectable_percent"] == found.detectable_percent
+    detectable = present(found.detectable_percent)
+    half = math.log((1 + present(found.high_percent) / 100) / (1 + present(found.low_percent) / 100)) / 2
+    assert detectable == pytest.approx(100 * math.expm1(1.43 * half), rel=1e-6)
+    assert found.verdict_text == f"no difference of 10 % or more, {detectable:.2g} % would have shown"
+    assert found.to_record()["detectable_percent"] == detectable
 
 
 def test_a_difference_that_would_have_shown_shows_in_eight_of_ten() -> None:
@@ -270,26 +259,20 @@ def test_stalls_make_clusters_that_tell_as_much_as_one_operation_each() -> None:
 def saved(directory: Path, *points: Point, block: int = KIB) -> str:
     directory.mkdir()
     found = result(points)
-    assert found.host is not None
-    found.replace(host=found.host.replace(kernel=f"6.{block}")).write(directory / "result.json")
+    found.replace(host=present(found.host).replace(kernel=f"6.{block}")).write(directory / "result.json")
     return str(directory)
 
 
-def test_the_command_prints_conditions_table_and_correction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_conditions_table_and_correction(tmp_path: Path) -> None:
     base = saved(tmp_path / "base", measured(), measured("gone"), block=1)
-    other = saved(tmp_path / "other", measured(speed=2.0, seed=2), block=2)
-    assert run(["compare", base, other]) == 0
-    printed = capsys.readouterr().out
-    assert "Machine: System" in printed
-    assert "gone: in A, not in B" in printed
-    assert "(Holm's correction)" in printed
-    assert "faster" in printed
+    out = printed("compare", base, saved(tmp_path / "other", measured(speed=2.0, seed=2), block=2))
+    expected = ("Machine: System", "gone: in A, not in B", "(Holm's correction)", "faster")
+    assert [text for text in expected if text not in out] == []
 
 
-def test_json_has_the_names_of_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_the_names_of_figures(tmp_path: Path) -> None:
     paths = [saved(tmp_path / name, measured(seed=seed)) for seed, name in enumerate("abc")]
-    assert run(["compare", *paths, "--json", "--margin", "5%"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = json.loads(printed("compare", *paths, "--json", "--margin", "5%"))
     assert [one["label"] for one in document["results"]] == ["A", "B", "C"]
     assert {one["figure"] for one in document["differences"]} == set(NAMES)
     assert {one["other"] for one in document["differences"]} == {"B", "C"}
@@ -298,10 +281,9 @@ def test_json_has_the_names_of_figures(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_markdown_is_a_table_with_its_summary_first() -> None:
     found = Compared(compare(result([measured("a|b")]), result([measured("a|b", speed=2.0)])), ("old", "new"))
-    lines = compared.markdown(found).splitlines()
-    assert lines[0].startswith("**")
-    assert "| a\\|b | IOPS |" in compared.markdown(found)
-    assert "**faster**" in compared.markdown(found)
+    text = compared.markdown(found)
+    assert text.startswith("**")
+    assert ("| a\\|b | IOPS |" in text, "**faster**" in text) == (True, True)
 
 
 def test_the_comment_of_a_pull_request_has_at_most_15_lines() -> None:
@@ -312,20 +294,16 @@ def test_the_comment_of_a_pull_request_has_at_most_15_lines() -> None:
     text = compared.markdown(Compared(compare(base, other), ("old", "new")))
     assert len(text.splitlines()) <= 15
     assert text.count("**slower") == 5
-    assert "more changes" in text
-    assert "without a difference" in text
-    assert "iocurve compare" in text
+    assert all(part in text for part in ("more changes", "without a difference", "iocurve compare"))
 
 
 @pytest.mark.slow
 def test_the_page_has_a_curve_and_the_changes_of_each_figure(tmp_path: Path) -> None:
     depths = [measured(f"depth {depth}").replace(axes={"depth": depth}) for depth in (1, 4)]
     base, other = saved(tmp_path / "base", *depths, block=1), saved(tmp_path / "other", *depths, block=2)
-    assert run(["compare", base, other, "--html", str(tmp_path / "page.html")]) == 0
-    text = (tmp_path / "page.html").read_text()
-    assert "<h2>simulated: latency over the rate</h2>" in text
-    assert "<h2>p99.9: change</h2>" in text
-    assert "<h2>Conditions that differ</h2>" in text
+    printed("compare", base, other, "--html", str(tmp_path / "page.html"))
+    titles = re.findall("<h2>(.*?)</h2>", (tmp_path / "page.html").read_text())
+    assert {"simulated: latency over the rate", "p99.9: change", "Conditions that differ"} <= {*titles}
 
 
 # ---- two in turns
@@ -352,8 +330,7 @@ def test_commands_take_turns_and_are_compared_by_their_pairs(
 
 @pytest.mark.slow
 def test_runs_end_with_the_time_that_is_given(tmp_path: Path) -> None:
-    measure = ab.of_commands([NULL, NULL], None, 0.1, 0, patience_ns=1)
-    found = into_directory(tmp_path, measure, quiet=True)
+    found = into_directory(tmp_path, ab.of_commands([NULL, NULL], None, 0.1, 0, patience_ns=1), quiet=True)
     assert [(len(point.runs), point.outcome.state) for point in found.points] == [(1, "finished")] * 2
     assert [one.text for one in found.notes if one.code == "left_out"] == ["--search-time ended the runs after 1 of 20"]
 
@@ -414,24 +391,17 @@ def test_a_row_of_turns_cannot_contradict_itself(rates: list[tuple[float, float]
     """The columns are of the turns, as the change is, whatever the merged values of the points are."""
     points = []
     for member, name in enumerate("AB"):
-        (plain_point,) = synthetic.in_turns(
-            [synthetic.nfs_point(name, "load", dict(synthetic.AXES), 100 + merged * member)], rounds=1
-        )
-        turns = [
-            replaced(
-                plain_point.runs[0],
-                repetition=number + 1,
-                order=2 * number + (member if number % 2 == 0 else 1 - member) + 1,
-                iops=pair[member],
-                mean_ns=1e9 / pair[member],
-            )
-            for number, pair in enumerate(rates)
+        point = synthetic.nfs_point(name, "load", dict(synthetic.AXES), 100 + merged * member)
+        ((turn,),) = (one.runs for one in synthetic.in_turns([point], rounds=1))
+        orders = [2 * number + (member if number % 2 == 0 else 1 - member) + 1 for number in range(len(rates))]
+        runs = [
+            replaced(turn, repetition=number, order=order, iops=pair[member], mean_ns=1e9 / pair[member])
+            for number, (order, pair) in enumerate(zip(orders, rates, strict=True), 1)
         ]
-        points.append(plain_point.replace(runs=tuple(turns), compared_with=("A", "B")))
-    for one in compare_turns(synthetic.result(points)).differences:
-        if one.name == "iops":
-            assert one.value == pytest.approx(one.base_value * (1 + one.change_percent / 100))
-            assert min(pair[0] for pair in rates) * 0.999 <= one.base_value <= max(pair[0] for pair in rates) * 1.001
+        points.append(point.replace(runs=tuple(runs), compared_with=("A", "B")))
+    (one,) = (one for one in compare_turns(synthetic.result(points)).differences if one.name == "iops")
+    assert one.value == pytest.approx(one.base_value * (1 + one.change_percent / 100))
+    assert min(pair[0] for pair in rates) * 0.999 <= one.base_value <= max(pair[0] for pair in rates) * 1.001
 
 
 # ---- a history
@@ -446,18 +416,16 @@ def nightly(directory: Path, speeds: Sequence[float]) -> None:
 
 
 @pytest.mark.slow
-def test_a_history_names_the_run_at_which_a_figure_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    nightly(tmp_path / "nightly", [1.0, 1.01] * 6 + [0.8, 0.81] * 6)
-    (tmp_path / "nightly" / "broken.json").write_text("{")
-    page = tmp_path / "page.html"
-    assert run(["history", str(tmp_path / "nightly"), "--figure", "iops", "--html", str(page)]) == 0
-    printed = capsys.readouterr()
-    assert "run 13, 2026-10-13 00:00, 12: 8.0" in printed.out
-    assert "at most 1 % show one" in printed.out
-    assert "broken.json" in printed.err
+def test_a_history_names_the_run_at_which_a_figure_changed(tmp_path: Path) -> None:
+    directory, page = tmp_path / "nightly", tmp_path / "page.html"
+    nightly(directory, [1.0, 1.01] * 6 + [0.8, 0.81] * 6)
+    (directory / "broken.json").write_text("{")
+    ran = iocurve("history", str(directory), "--figure", "iops", "--html", str(page))
+    assert (ran.returncode, "broken.json" in ran.stderr) == (0, True)
+    assert "run 13, 2026-10-13 00:00, 12: 8.0" in ran.stdout
+    assert "at most 1 % show one" in ran.stdout
     assert "<h2>steady: IOPS</h2>" in page.read_text()
-    assert run(["history", str(tmp_path / "nightly"), "--json"]) == 0
-    series = json.loads(capsys.readouterr().out)["series"]
+    series = json.loads(printed("history", str(directory), "--json"))["series"]
     assert [level["first_run"] for level in series[0]["levels"]] == [0, 12]
 
 
@@ -474,24 +442,21 @@ def test_a_level_that_returns_is_a_level() -> None:
 
 
 def test_the_newest_run_has_its_own_verdict() -> None:
-    assert (newest := series_of([*NIGHTS, 500.0]).newest)
-    assert newest.is_outside
-    assert newest.p < 1e-6
+    newest = present(series_of([*NIGHTS, 500.0]).newest)
+    assert (newest.is_outside, newest.p < 1e-6) == (True, True)
     assert newest.before == pytest.approx(1_000, rel=0.002)
-    assert (quiet := series_of([*NIGHTS, 1_012.0]).newest)
-    assert not quiet.is_outside
+    assert not present(series_of([*NIGHTS, 1_012.0]).newest).is_outside
     again = present(series_of([*NIGHTS, 500.0, 505.0]).newest)
     assert again.is_outside, "a run that was outside itself is no measure for the next"
     assert series_of(NIGHTS[:5]).newest is None
 
 
 @pytest.mark.slow
-def test_a_newest_run_that_is_outside_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_newest_run_that_is_outside_is_told(tmp_path: Path) -> None:
     nightly(tmp_path, [1.0, 1.01, 1.0, 1.02, 1.0, 1.01, 0.5])
-    assert run(["history", str(tmp_path), "--figure", "iops"]) == 0
-    assert "run 7, 2026-10-07 00:00, 06, the newest, is outside of what came before" in capsys.readouterr().out
-    assert run(["history", str(tmp_path), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["series"][0]["newest"]["outside"] is True
+    told = "run 7, 2026-10-07 00:00, 06, the newest, is outside of what came before"
+    assert told in printed("history", str(tmp_path), "--figure", "iops")
+    assert json.loads(printed("history", str(tmp_path), "--json"))["series"][0]["newest"]["outside"] is True
 
 
 def test_points_of_one_name_in_one_result_are_series() -> None:
@@ -501,10 +466,9 @@ def test_points_of_one_name_in_one_result_are_series() -> None:
     assert [one.runs for one in found] == [(0, 1), (0, 1)]
 
 
-def test_few_runs_are_not_searched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_few_runs_are_not_searched(tmp_path: Path) -> None:
     nightly(tmp_path, [1.0, 1.0, 0.5])
-    assert run(["history", str(tmp_path), "--figure", "p50_us"]) == 0
-    assert "too few runs" in capsys.readouterr().out
+    assert "too few runs" in printed("history", str(tmp_path), "--figure", "p50_us")
 
 
 @pytest.mark.parametrize(("words", "message"), [([], "has no results"), (["--figure", "p98_us"], "no figure 'p98_us'")])

@@ -16,16 +16,17 @@ import sys
 import termios
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
 from msgspec.structs import replace
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from data import synthetic
 from data.browser import visit
-from goldens import matches
+from goldens import matches, present
 from iocurve.analysis import read
 from iocurve.engine.outcome import IntervalKind, Live, LiveClient, LiveTotals
 from iocurve.foundation.errors import TargetError
@@ -35,7 +36,8 @@ from iocurve.report.progress import NoView, PlainView, StartedPoint, finished_li
 from iocurve.report.table import result_table
 from iocurve.report.views import progress_view, served_progress, with_observer
 from iocurve.result.caps import Cap
-from programs import IOCURVE
+from iocurve.result.document import Point
+from programs import IOCURVE, started, stopped
 
 
 class Clock:
@@ -48,8 +50,9 @@ class Clock:
         return self.now
 
 
-def console(*, terminal: bool = False, width: int = 120) -> Console:
-    return Console(file=io.StringIO(), force_terminal=terminal, width=width, color_system=None, legacy_windows=False)
+def console(*, terminal: bool = False, width: int = 120, height: int | None = None) -> Console:
+    how: dict[str, Any] = {"force_terminal": terminal, "color_system": None, "legacy_windows": False}
+    return Console(file=io.StringIO(), width=width, height=height, **how)
 
 
 def text(of: Console) -> str:
@@ -75,10 +78,23 @@ def running(elapsed_ns: int, operations: int) -> Live:
 LAYOUT = synthetic.live(phase="layout", elapsed_ns=1, layout_bytes=64 * MIB, layout_bytes_total=256 * MIB)
 
 
-def test_without_a_terminal_a_plain_line_comes_every_five_seconds() -> None:
+def lines_of(out: Console, drawn: RenderableType) -> list[str]:
+    with out.capture() as captured:
+        out.print(drawn)
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def plain(*started: StartedPoint) -> tuple[PlainView, io.StringIO, Clock]:
+    """A view without a terminal, with what it writes and its clock."""
     out, clock = io.StringIO(), Clock()
     view = PlainView(out, clock)
-    view.point_started(StartedPoint(0, 2, "first", 10.0))
+    for point in started:
+        view.point_started(point)
+    return view, out, clock
+
+
+def test_without_a_terminal_a_plain_line_comes_every_five_seconds() -> None:
+    view, out, clock = plain(StartedPoint(0, 2, "first", 10.0))
     view.update(LAYOUT)
     for _ in range(9):
         clock.now += 1
@@ -87,14 +103,12 @@ def test_without_a_terminal_a_plain_line_comes_every_five_seconds() -> None:
 
 
 def test_a_load_that_prepares_a_point_is_named_and_shows_no_figures() -> None:
-    out, clock = io.StringIO(), Clock()
-    view = PlainView(out, clock)
+    view, out, clock = plain(StartedPoint(0, 1, "point", 10.0, turn=(2, 4)))
 
     def update(live: Live) -> None:
         clock.now += 6
         view.update(live)
 
-    view.point_started(StartedPoint(0, 1, "point", 10.0, turn=(2, 4)))
     view.preparing("filling caches")
     update(LAYOUT)
     update(running(SECOND_NS, 170))
@@ -108,9 +122,8 @@ def test_a_load_that_prepares_a_point_is_named_and_shows_no_figures() -> None:
 
 
 def test_a_finished_point_leaves_a_line() -> None:
-    out, clock = io.StringIO(), Clock()
     points = synthetic.envelope().points
-    view = PlainView(out, clock)
+    view, out, _ = plain()
     for index in (0, 5):
         view.point_started(StartedPoint(index, 26, points[index].name, 2.0))
         view.point_finished(points[index].summary())
@@ -118,19 +131,15 @@ def test_a_finished_point_leaves_a_line() -> None:
 
 
 def test_a_point_that_measured_nothing_says_so() -> None:
-    out = io.StringIO()
     nothing = synthetic.worker_outcome({"read": synthetic.kind({}, 4096)}, state="failed", error="connection refused")
     point = synthetic.envelope().points[0].replace(outcome=synthetic.outcome(nothing))
-    view = PlainView(out, Clock())
-    view.point_started(StartedPoint(0, 1, point.name, 1.0))
+    view, out, _ = plain(StartedPoint(0, 1, point.name, 1.0))
     view.point_finished(point.summary())
     assert out.getvalue() == "1/1  4 KiB, 100 % reads: nothing was measured (failed)\n"
 
 
 def test_the_time_left_is_that_of_the_whole_plan() -> None:
-    clock = Clock()
-    view = PlainView(io.StringIO(), clock)
-    view.point_started(StartedPoint(0, 4, "first", 10.0))
+    view, _, clock = plain(StartedPoint(0, 4, "first", 10.0))
     assert view.seconds_left() == 40.0
     clock.now += 20
     assert view.seconds_left() == 0 + 3 * 20
@@ -142,10 +151,8 @@ def test_the_time_left_is_that_of_the_whole_plan() -> None:
 
 def test_the_time_left_counts_turns_and_runs_that_are_repeated() -> None:
     """Ten seconds for one point and for two turns of another; the first point laid out files for half a minute."""
-    clock = Clock()
-    view = PlainView(io.StringIO(), clock)
     first = StartedPoint(0, 2, "first", 10.0, seconds_planned=30.0)
-    view.point_started(first)
+    view, _, clock = plain(first)
     assert view.seconds_left() == 30.0
     clock.now += 40
     view.point_finished(synthetic.envelope().points[0].summary())
@@ -162,9 +169,8 @@ def test_the_time_left_counts_turns_and_runs_that_are_repeated() -> None:
 
 
 def test_a_point_that_is_measured_again_says_so_and_its_line_is_aligned_and_marked() -> None:
-    out, point = io.StringIO(), synthetic.envelope().points[0]
-    view = PlainView(out, Clock())
-    view.point_started(StartedPoint(0, 3, point.name, 2.0, is_again=True, name_columns=30))
+    point = synthetic.envelope().points[0]
+    view, out, _ = plain(StartedPoint(0, 3, point.name, 2.0, is_again=True, name_columns=30))
     view.update(running(SECOND_NS, 0))
     view.point_finished(point.summary(), "other processes used 48% of the processors")
     matches("console/a_point_that_is_measured_again_says_so", out.getvalue().splitlines())
@@ -185,9 +191,7 @@ def test_the_only_point_has_no_number() -> None:
 
 
 def test_rates_are_per_second_whatever_the_interval() -> None:
-    out, clock = io.StringIO(), Clock()
-    view = PlainView(out, clock)
-    view.point_started(StartedPoint(0, 1, "quick", 1.0, interval_ns=SECOND_NS // 10))
+    view, out, _ = plain(StartedPoint(0, 1, "quick", 1.0, interval_ns=SECOND_NS // 10))
     view.update(running(SECOND_NS // 2, 5_900))
     assert "59k IOPS" in out.getvalue()
 
@@ -198,81 +202,73 @@ def test_a_terminal_shows_progress_and_figures() -> None:
         view.point_started(StartedPoint(2, 26, "4 KiB, 50 % reads", 3.0))
         view.update(running(SECOND_NS, 59_000))
         clock.now += 1
-    shown = text(out)
-    assert "point 3 of 26" in shown
-    assert "4 KiB, 50 % reads" in shown
-    assert "  running, 1.0 s" in shown
-    assert "59k IOPS" in shown
+    expected = ("point 3 of 26", "4 KiB, 50 % reads", "  running, 1.0 s", "59k IOPS")
+    assert [part for part in expected if part not in text(out)] == []
+
+
+def table_lines(width: int, *points: Point) -> list[str]:
+    return lines_of(console(width=width), result_table(read(synthetic.result(points))))
 
 
 def test_the_table_has_every_point_and_what_limited_it() -> None:
-    out = console(width=130)
-    envelope = synthetic.envelope()
-    out.print(result_table(read(envelope.replace(points=envelope.points[4:6]))))
-    matches("console/the_table_has_every_point", [line.rstrip() for line in text(out).splitlines()])
+    matches("console/the_table_has_every_point", table_lines(130, *synthetic.envelope().points[4:6]))
 
 
 def test_the_table_keeps_all_columns_at_120() -> None:
-    out = console(width=120)
-    envelope = synthetic.envelope()
     names = ("sequential-64k-read nconnect 8 depth 256", "sequential-64k-write nconnect 8 depth 256")
-    points = [point.replace(name=name) for point, name in zip(envelope.points, names, strict=False)]
-    compared = [point.replace(compared_with=names, noise="others") for point in points]
-    out.print(result_table(read(envelope.replace(points=tuple(compared)))))
-    header = " ".join(text(out).splitlines()[0].split())
-    assert header == "point IOPS MiB/s mean p50 p99 p99.9 in flight limited by speedup"
+    points = [one.replace(name=name) for one, name in zip(synthetic.envelope().points, names, strict=False)]
+    lines = table_lines(120, *(point.replace(compared_with=names, noise="others") for point in points))
+    assert lines[0].split() == [
+        "point",
+        "IOPS",
+        "MiB/s",
+        "mean",
+        "p50",
+        "p99",
+        "p99.9",
+        "in",
+        "flight",
+        "limited",
+        "by",
+        "speedup",
+    ]
 
 
 def test_an_empty_result_has_an_empty_table() -> None:
-    out = console()
-    out.print(result_table(read(synthetic.result([]))))
-    matches("console/an_empty_result_has_an_empty_table", text(out).split())
+    matches("console/an_empty_result_has_an_empty_table", " ".join(table_lines(120)).split())
 
 
 def test_a_narrow_table_keeps_the_columns_that_matter() -> None:
-    out = console(width=80)
-    envelope = synthetic.envelope()
-    out.print(result_table(read(envelope)))
-    lines = [line.rstrip() for line in text(out).splitlines()]
+    lines = table_lines(80, *synthetic.envelope().points)
     assert lines[0] == "point                   IOPS  MiB/s      p50      p99  limited by"
     assert lines[7] == "64 KiB, 100 % reads    8.19k  512.0  6.75 ms  21.6 ms  MiB/s limit (certain)"
     assert all("…" not in line and len(line) <= 80 for line in lines)
 
 
 def clients(count: int, states: dict[int, str] | None = None) -> Live:
-    found = tuple(
-        LiveClient(
-            host=f"vm{number}",
-            state=(states or {}).get(number, "running"),
-            operations=1000 + number,
-            bytes=number * MIB,
-        )
-        for number in range(count)
-    )
-    return running(SECOND_NS, 59_000).replace(clients=found)
+    known = states or {}
+    found = [
+        LiveClient(host=f"vm{at}", state=known.get(at, "running"), operations=1000 + at, bytes=at * MIB)
+        for at in range(count)
+    ]
+    return running(SECOND_NS, 59_000).replace(clients=tuple(found))
 
 
-def live_lines(live: Live, *, width: int = 80, height: int = 24) -> list[str]:
-    out = Console(
-        file=io.StringIO(), force_terminal=True, width=width, height=height, color_system=None, legacy_windows=False
-    )
+def live_lines(live: Live, *, height: int = 24) -> list[str]:
+    out = console(terminal=True, width=80, height=height)
     view = TerminalView(out, Clock())
     view.point_started(StartedPoint(0, 1, "point", 3.0))
     view._live = live
-    with out.capture() as captured:
-        out.print(view._render())
-    return [line.rstrip() for line in captured.get().splitlines()]
+    return lines_of(out, view._render())
 
 
 def on_screen(view: TerminalView, out: Console) -> list[str]:
-    with out.capture() as captured:
-        out.print(view._render_screen())
-    return [line.rstrip() for line in captured.get().splitlines()]
+    return lines_of(out, view._render_screen())
 
 
 def full_view(clock: Clock, *, points: int = 1, caps: tuple[Cap, ...] = ()) -> tuple[TerminalView, Console]:
     """A view of the whole screen of 80 × 24, with 30 intervals of a point."""
-    out = Console(file=io.StringIO(), force_terminal=True, width=80, height=24, color_system=None, legacy_windows=False)
+    out = console(terminal=True, width=80, height=24)
     view = TerminalView(out, clock, fills_screen=True)
     view.point_started(StartedPoint(0, points, "4 KiB reads", 60.0, caps=caps))
     for number in range(30):
@@ -282,25 +278,23 @@ def full_view(clock: Clock, *, points: int = 1, caps: tuple[Cap, ...] = ()) -> t
 
 
 def test_the_screen_has_rates_charts_and_keys_in_exactly_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock()
-    view, out = full_view(clock, caps=(Cap(scope="volume", quantity="iops", value=40_000),))
+    view, out = full_view(Clock(), caps=(Cap(scope="volume", quantity="iops", value=40_000),))
     monkeypatch.setattr(view, "noise", lambda: "processors 61 % busy, other programs and local servers 3 %")
     matches("console/the_screen_has_rates_charts_and_keys", on_screen(view, out))
 
 
 def test_keys_choose_what_is_shown_and_pause_it() -> None:
-    clock = Clock()
-    view, out = full_view(clock)
-    view._press("l")
-    assert "read                 mean   100 µs   max     1 ns   3 in flight" in on_screen(view, out)
-    view._press("j")
-    assert "All load is of one job." in on_screen(view, out)
-    view._press("c")
-    assert "This machine is the only client." in on_screen(view, out)
-    view._press("p")
-    assert on_screen(view, out)[-1].strip() == "r rate · l latency · j jobs · c clients · p go on · q end"
-    view._press("p")
-    assert on_screen(view, out)[-1].strip() == "r rate · l latency · j jobs · c clients · p pause · q end"
+    view, out = full_view(Clock())
+    for key, line in (
+        ("l", "read                 mean   100 µs   max     1 ns   3 in flight"),
+        ("j", "All load is of one job."),
+        ("c", "This machine is the only client."),
+    ):
+        view._press(key)
+        assert line in on_screen(view, out)
+    for words in ("p go on", "p pause"):
+        view._press("p")
+        assert on_screen(view, out)[-1].strip() == f"r rate · l latency · j jobs · c clients · {words} · q end"
 
 
 def test_the_key_q_ends_the_run_once() -> None:
@@ -378,12 +372,10 @@ def test_the_page_shows_the_run_and_becomes_the_report(tmp_path: Path) -> None:
 @pytest.mark.parametrize("has_report", [True, False])
 def test_a_browser_shows_a_whole_run_and_its_report(has_report: bool, tmp_path: Path) -> None:
     job = ["fio", "--serve=0", *(["--out=out"] if has_report else []), *JOB[1:], "--runtime=4", "--name=log", *JOB[2:]]
-    command = [*IOCURVE, *job, "--runtime=4", "--rate_iops=100"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as process:
-        assert process.stderr is not None
-        url = next(line for line in process.stderr if line.startswith("progress: ")).split()[1]
+    with started(*job, "--runtime=4", "--rate_iops=100", cwd=tmp_path) as process:
+        url = next(line for line in present(process.stderr) if line.startswith("progress: ")).split()[1]
         seen = visit(url, tmp_path)
-        process.communicate(timeout=60)
+        stopped(process)
     assert (process.returncode, seen.console) == (0, [])
     assert set(seen.requests) == {f"{url}events"}
     if has_report:
@@ -397,12 +389,9 @@ def test_a_browser_shows_a_whole_run_and_its_report(has_report: bool, tmp_path: 
 
 def test_the_page_is_refused_to_other_sites() -> None:
     with served_progress(0) as url:
-        for host, status in (("evil.example:80", 403), ("localhost:1", 200)):
-            try:
-                found = urlopen(Request(url, headers={"Host": host})).status
-            except HTTPError as error:
-                found = error.code
-            assert found == status
+        assert urlopen(Request(url, headers={"Host": "localhost:1"})).status == 200
+        with pytest.raises(HTTPError, match="403"):
+            urlopen(Request(url, headers={"Host": "evil.example:80"}))
 
 
 def test_a_port_that_is_taken_is_named() -> None:

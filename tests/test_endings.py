@@ -12,16 +12,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bench.servers import free_ports, volume
+from bench.servers import Server, free_ports, volume
 from data import synthetic
 from goldens import cases, data
-from iocurve.engine.outcome import Live
+from iocurve.engine.outcome import Live, Outcome
 from iocurve.foundation.errors import TargetError
 from iocurve.foundation.units import SECOND_NS
 from iocurve.measure import local
@@ -29,7 +30,7 @@ from iocurve.report import page
 from iocurve.report.page import ReportDirectory
 from iocurve.result.document import Result
 from plans import file_plan, nfs_engine, plan_of, worker
-from programs import IOCURVE, completed, iocurve
+from programs import IOCURVE, awaited, completed, iocurve, started, stopped
 
 pytestmark = pytest.mark.slow
 
@@ -55,22 +56,14 @@ SCENARIO = data("scenarios/endings.toml")
 
 @contextmanager
 def run_of_points(
-    tmp_path: Path,
-    target: str | Path,
-    prepare: Callable[[], None] | None = None,
-    points: int = 20,
-    runtime: str = "400ms",
+    tmp_path: Path, target: str | Path, points: int = 20, runtime: str = "400ms", **how: Any
 ) -> Iterator[subprocess.Popen[str]]:
     """A run of some points that writes its result to ``tmp_path/out``, in which at least one point is measured."""
     scenario = tmp_path / "depths.toml"
     scenario.write_text(SCENARIO.format(depths=list(range(1, points + 1)), runtime=runtime), encoding="utf-8")
     options = ["--target", str(target), "--out", str(tmp_path / "out"), "--retries", "0"]
-    command = [*IOCURVE, "run", str(scenario), *options]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=prepare
-    ) as process:
-        while process.poll() is None and not (tmp_path / "out/result.json").exists():
-            time.sleep(0.02)
+    with started("run", str(scenario), *options, **how) as process:
+        awaited(lambda: process.poll() is not None or (tmp_path / "out/result.json").exists(), "no point is measured")
         yield process
 
 
@@ -78,6 +71,15 @@ def data_directory(tmp_path: Path) -> Path:
     directory = tmp_path / "data"
     directory.mkdir()
     return directory
+
+
+def ended(
+    tmp_path: Path, process: subprocess.Popen[str], number: int = 0, status: int | None = None
+) -> tuple[Result, str, str]:
+    """The result, stdout and stderr of such a run, after a signal, whose status it has unless another one is given."""
+    ran = stopped(process, number or None)
+    assert ran.returncode == (128 + number if status is None else status), ran.stderr
+    return Result.read(tmp_path / "out/result.json"), ran.stdout, ran.stderr
 
 
 def written(tmp_path: Path) -> set[str]:
@@ -90,13 +92,10 @@ def written(tmp_path: Path) -> set[str]:
 def test_a_directory_that_goes_away_costs_nothing_that_was_measured(tmp_path: Path) -> None:
     data = data_directory(tmp_path)
     with run_of_points(tmp_path, data) as process:
-        while not Result.read(tmp_path / "out/result.json").points:
-            time.sleep(0.02)
+        awaited(lambda: Result.read(tmp_path / "out/result.json").points, "no point is measured")
         # At once: the run may make a file while a tree is removed.
         data.rename(tmp_path / "gone")
-        stdout, stderr = process.communicate(timeout=60)
-    assert process.returncode == 1, stderr
-    result = Result.read(tmp_path / "out/result.json")
+        result, stdout, stderr = ended(tmp_path, process, status=1)
     assert result.state == "failed"
     # A point finds that before it starts, or when it makes or opens its files.
     assert str(data) in (result.incomplete_reason or "")
@@ -108,12 +107,9 @@ def test_a_directory_that_goes_away_costs_nothing_that_was_measured(tmp_path: Pa
 def test_a_server_that_goes_away_costs_nothing_that_was_measured(tmp_path: Path) -> None:
     with volume("--unlimited") as server, run_of_points(tmp_path, f"{server.libnfs_url}&timeo=100") as process:
         os.kill(server.pid, signal.SIGKILL)
-        stdout, stderr = process.communicate(timeout=60)
-    assert process.returncode == 1, stderr
-    result = Result.read(tmp_path / "out/result.json")
+        result, stdout, stderr = ended(tmp_path, process, status=1)
     assert result.state == "failed"
-    assert result.incomplete_reason
-    assert f"127.0.0.1:{server.port}" in result.incomplete_reason
+    assert f"127.0.0.1:{server.port}" in (result.incomplete_reason or "")
     assert stderr.splitlines()[-1] == f"iocurve: incomplete: {result.incomplete_reason}"
     (left,) = [note.text for note in result.notes if note.code == "files_left"]
     assert left.startswith("files of this run are left on the target: ")
@@ -125,22 +121,20 @@ def test_a_server_that_goes_away_costs_nothing_that_was_measured(tmp_path: Path)
 # ---- a server that restarts
 
 
-@contextmanager
-def stored_volume(directory: Path, port: int) -> Iterator[subprocess.Popen[str]]:
+def stored_volume(directory: Path, port: int) -> AbstractContextManager[Server]:
     """Serves a directory on a port."""
-    options = ("--unlimited", "--no-root-squash", "--store", str(directory), "--port", str(port))
-    with subprocess.Popen([*IOCURVE, "volume", "serve", *options], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert "nfs://" in process.stdout.readline()
-        yield process
-        process.kill()
+    return volume("--unlimited", "--no-root-squash", "--store", str(directory), port=port)
+
+
+def loaded(port: int, **how: Any) -> Outcome:
+    engine = nfs_engine(f"nfs://127.0.0.1:{port}/vol")
+    return local.run(plan_of(worker(engine, "", files=(file_plan("f"),))), **how)
 
 
 def test_a_restart_between_two_runs_is_waited_for_and_told(tmp_path: Path) -> None:
     data, port = data_directory(tmp_path), free_ports()
-    plan = plan_of(worker(nfs_engine(f"nfs://127.0.0.1:{port}/vol"), "f", files=(file_plan("f"),)))
     with stored_volume(data, port):
-        first = local.run(plan)
+        first = loaded(port)
     assert (first.state, first.stalls) == ("finished", ())
 
     def restart() -> None:
@@ -160,14 +154,14 @@ def test_a_restart_between_two_runs_is_waited_for_and_told(tmp_path: Path) -> No
         return False
 
     try:
-        second = local.run(plan, watch)
+        second = loaded(port, enough=watch)
     finally:
         over.set()
         server.join()
     assert second.state == "finished"
     (stall,) = second.stalls
-    assert (stall.server, stall.phase) == (f"127.0.0.1:{port}", "layout")
-    assert stall.reason == "Connection refused (os error 111)"
+    refused = "Connection refused (os error 111)"
+    assert (stall.server, stall.phase, stall.reason) == (f"127.0.0.1:{port}", "layout", refused)
     (first_s, notice), (last_s, _) = notices[0], notices[-1]
     assert stall.duration_ns >= (last_s - first_s) * SECOND_NS > 0
     assert re.match(rf"waiting for NFS server 127\.0\.0\.1:{port} for \d+ s: Connection refused", notice)
@@ -179,7 +173,7 @@ def test_a_server_that_never_answered_is_an_error_at_once() -> None:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
         with pytest.raises(TargetError, match=f"MOUNT server 127.0.0.1:{port} refused the connection"):
-            local.run(plan_of(worker(nfs_engine(f"nfs://127.0.0.1:{port}/vol"), "f", files=(file_plan("f"),))))
+            loaded(port)
 
 
 def test_a_restart_during_a_scenario_is_survived_and_noted(tmp_path: Path) -> None:
@@ -188,15 +182,11 @@ def test_a_restart_during_a_scenario_is_survived_and_noted(tmp_path: Path) -> No
     # A point lasts longer than the server is away, so that each has operations in its measured time.
     with stored_volume(data, port) as server, run_of_points(tmp_path, url, points=3, runtime="3s") as process:
         # After the first point the run reads the numbers of its new files.
-        while len(Result.read(tmp_path / "out/result.json").points) < 2:
-            time.sleep(0.1)
-        server.kill()
-        server.wait()
+        awaited(lambda: len(Result.read(tmp_path / "out/result.json").points) >= 2, "no second point is measured")
+        os.kill(server.pid, signal.SIGKILL)
         time.sleep(1)
         with stored_volume(data, port):
-            _, stderr = process.communicate(timeout=90)
-    assert process.returncode == 0, stderr
-    result = Result.read(tmp_path / "out/result.json")
+            result, _, _ = ended(tmp_path, process, status=0)
     assert (result.state, len(result.points)) == ("finished", 3)
     stalls = [note.text for note in result.notes if note.code == "server_stalled"]
     # A connection that was idle meanwhile tells a separate wait when it is used again.
@@ -212,12 +202,8 @@ def test_a_restart_during_a_scenario_is_survived_and_noted(tmp_path: Path) -> No
 def test_a_signal_keeps_what_was_measured_and_removes_the_files(tmp_path: Path, number: signal.Signals) -> None:
     data = data_directory(tmp_path)
     with run_of_points(tmp_path, data) as process:
-        process.send_signal(number)
-        stdout, stderr = process.communicate(timeout=60)
-    assert process.returncode == 128 + number, stderr
-    assert "Traceback" not in stderr
-    assert Result.read(tmp_path / "out/result.json").state == "interrupted"
-    assert written(tmp_path) == REPORT
+        result, stdout, stderr = ended(tmp_path, process, number)
+    assert ("Traceback" in stderr, result.state, written(tmp_path)) == (False, "interrupted", REPORT)
     assert "depths depth 1" in stdout
     assert list(data.iterdir()) == []
 
@@ -225,10 +211,9 @@ def test_a_signal_keeps_what_was_measured_and_removes_the_files(tmp_path: Path, 
 def test_a_second_signal_still_writes_the_result(tmp_path: Path) -> None:
     with run_of_points(tmp_path, data_directory(tmp_path)) as process:
         process.send_signal(signal.SIGTERM)
-        process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=60)
-    assert process.returncode in (128 + signal.SIGTERM, 128 + signal.SIGINT), stderr
-    assert "Traceback" not in stderr
+        ran = stopped(process, signal.SIGINT)
+    assert ran.returncode in (128 + signal.SIGTERM, 128 + signal.SIGINT), ran.stderr
+    assert "Traceback" not in ran.stderr
     assert Result.read(tmp_path / "out/result.json").state == "interrupted"
     assert written(tmp_path) == REPORT
 
@@ -265,23 +250,17 @@ def test_a_run_that_ignores_hang_ups_goes_on(tmp_path: Path) -> None:
     def ignore() -> None:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
-    with run_of_points(tmp_path, data_directory(tmp_path), ignore, points=3) as process:
-        process.send_signal(signal.SIGHUP)
-        _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 0, stderr
-    assert len(Result.read(tmp_path / "out/result.json").points) == 3
+    with run_of_points(tmp_path, data_directory(tmp_path), points=3, preexec_fn=ignore) as process:
+        result, _, _ = ended(tmp_path, process, signal.SIGHUP, status=0)
+    assert len(result.points) == 3
 
 
 def test_an_embedded_volume_ends_with_a_run_that_is_killed(tmp_path: Path) -> None:
     with run_of_points(tmp_path, "volume:unlimited") as process:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="utf-8").split()
-        process.kill()
-        process.communicate(timeout=60)
-    assert len(children) == 1
-    deadline = time.monotonic() + 60
-    while is_alive(children[0]) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not is_alive(children[0])
+        stopped(process, signal.SIGKILL)
+    (child,) = children
+    awaited(lambda: not is_alive(child), "the volume goes on")
 
 
 def is_alive(pid: str) -> bool:
@@ -294,17 +273,16 @@ def is_alive(pid: str) -> bool:
 # ---- places to write to
 
 
+def limited(kib: int) -> Callable[[], None]:
+    """A limit on the size of files stands for a full disk."""
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (kib << 10, kib << 10))
+
+
 def test_a_page_that_does_not_fit_costs_only_itself(tmp_path: Path) -> None:
-    """A limit on the size of files stands for a full disk: the page is by far the largest file."""
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (360 << 10, 360 << 10))
-
-    with run_of_points(tmp_path, "volume:unlimited", limit, points=3) as process:
-        stdout, stderr = process.communicate(timeout=90)
-    assert process.returncode == 1, stderr
+    """The page is by far the largest file."""
+    with run_of_points(tmp_path, "volume:unlimited", points=3, preexec_fn=limited(360)) as process:
+        result, stdout, stderr = ended(tmp_path, process, status=1)
     assert stderr.splitlines()[-1] == f"iocurve: {tmp_path}/out/report.html cannot be written: File too large"
-    result = Result.read(tmp_path / "out/result.json")
     assert (result.state, len(result.points)) == ("finished", 3)
     assert written(tmp_path) == REPORT - {"report.html"}
     assert "depths depth 3" in stdout
@@ -312,13 +290,10 @@ def test_a_page_that_does_not_fit_costs_only_itself(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_is_full_is_an_error_before_anything_runs(tmp_path: Path) -> None:
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 10, 1 << 10))
-
     command = [*IOCURVE, "envelope", str(data_directory(tmp_path)), "--out", str(tmp_path / "out")]
-    ran = completed(command, preexec_fn=limit)
-    assert ran.returncode == 2
-    assert ran.stderr == f"iocurve: --out {tmp_path}/out: File too large; name a directory that you can write to\n"
+    ran = completed(command, preexec_fn=limited(1))
+    told = f"iocurve: --out {tmp_path}/out: File too large; name a directory that you can write to\n"
+    assert (ran.returncode, ran.stderr) == (2, told)
 
 
 def test_libraries_that_cannot_be_loaded_cost_only_the_page(
@@ -341,31 +316,28 @@ def test_libraries_that_cannot_be_loaded_cost_only_the_page(
 def test_a_result_that_cannot_be_written_ends_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     directory = ReportDirectory(tmp_path / "out")
     (tmp_path / "out/result.json").mkdir()
-    directory.keep(synthetic.envelope())
-    directory.keep(synthetic.envelope())
+    for _ in range(2):
+        directory.keep(synthetic.envelope())
     why = f"{tmp_path}/out/result.json cannot be written: Is a directory"
     assert capsys.readouterr().err == f"warning: {why}; iocurve tries again after each point\n"
     result = directory.finish(synthetic.envelope())
     assert [note.text for note in result.notes if note.level == "error"] == [why]
-    assert {path.name for path in (tmp_path / "out").iterdir()} == REPORT
+    assert written(tmp_path) == REPORT
 
 
 @pytest.mark.parametrize(("place", "why"), [("/dev/full", "No space left on device"), ("&-", "Bad file descriptor")])
 def test_stdout_that_cannot_be_written_is_an_error(tmp_path: Path, place: str, why: str) -> None:
     for command in ("scenario list", f"fio --name=t --size=64k --directory={tmp_path} --out={tmp_path}/out"):
-        line = f"'{sys.executable}' -m iocurve {command} >{place}"
-        ran = completed(["sh", "-c", line])
-        assert ran.returncode == 1, ran.stderr
-        assert ran.stderr.splitlines()[-1] == f"iocurve: stdout cannot be written: {why}"
+        ran = completed(["sh", "-c", f"'{sys.executable}' -m iocurve {command} >{place}"])
+        told = f"iocurve: stdout cannot be written: {why}"
+        assert (ran.returncode, ran.stderr.splitlines()[-1]) == (1, told)
     assert written(tmp_path) == REPORT
 
 
 def test_a_plain_locale_gets_characters_that_it_has() -> None:
     environment = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
-    command = [*IOCURVE, "scenario", "show", "envelope"]
-    ran = completed(command, env=environment)
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.isascii()
+    ran = completed([*IOCURVE, "scenario", "show", "envelope"], env=environment)
+    assert (ran.returncode, ran.stdout.isascii()) == (0, True), ran.stderr
     assert ran.stdout.startswith("envelope: ")
 
 
@@ -378,10 +350,8 @@ def test_an_error_of_the_server_is_named_by_operation_file_and_offset(tmp_path: 
         job = ("--name=e", "--ioengine=nfs", f"--nfs_url={server.url}", "--rw=write", "--bs=4k", "--size=1m")
         ran = iocurve("fio", *job, cwd=tmp_path)
     assert ran.returncode == 1
-    last = ran.stderr.splitlines()[-1]
-    assert re.fullmatch(
-        rf"iocurve: incomplete: e: write of 4096 bytes at offset \d+ of e\.0\.0: {re.escape(error)}", last
-    )
+    told = rf"iocurve: incomplete: e: write of 4096 bytes at offset \d+ of e\.0\.0: {re.escape(error)}"
+    assert re.fullmatch(told, ran.stderr.splitlines()[-1])
 
 
 def test_ten_columns_hold_every_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -421,11 +391,9 @@ cli.main()
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("at", ["flush", "exit", "never"])
 def test_a_second_signal_at_the_end_changes_nothing(at: str) -> None:
-    command = (sys.executable, "-c", SCRIPT.format(at=repr(at)), "explain")
-    ended = completed(command)
+    ended = completed((sys.executable, "-c", SCRIPT.format(at=repr(at)), "explain"))
     assert (ended.returncode, ended.stderr) == (143, "")
 
 
@@ -452,7 +420,6 @@ except KeyboardInterrupt:
 
 
 def test_signals_wait_while_a_file_is_written(tmp_path: Path) -> None:
-    command = (sys.executable, "-c", WRITING, str(tmp_path / "file"))
-    ended = completed(command)
+    ended = completed((sys.executable, "-c", WRITING, str(tmp_path / "file")))
     assert (ended.returncode, ended.stderr) == (143, "")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"file": b"whole"}

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from data import synthetic
-from goldens import matches
+from goldens import matches, present
 from iocurve import _native
 from iocurve.analysis import read
 from iocurve.cli.commands import run
@@ -35,13 +35,11 @@ from iocurve.measure.journals import Journal, merged
 from iocurve.measure.machines import client_notes
 from iocurve.measure.records import RECORDS, EndRecord, Introduction, StartedRecord, Task, records_of
 from iocurve.report.figures import shared
-from iocurve.result.document import ClientClock, Result, TargetFacts
+from iocurve.result.document import ClientClock, Point, Result, TargetFacts
 from iocurve.result.summary import jain_index, merge_kinds
 from iocurve.targets.target import parse
 from load_clients import LocalLink, group_of
 from plans import local_engine, null_plan, own_file, plan_of, worker
-
-ENDLESS = planned.End(runtime_ns=None, bytes=None, operations=None)
 
 
 @pytest.fixture(autouse=True)
@@ -53,9 +51,32 @@ def journals(tmp_path: Path) -> list[Path]:
     return sorted((tmp_path / "state/iocurve/clients").glob("*"))
 
 
-def lasting(runtime_ns: int, **changes: object) -> planned.Plan:
+def lasting(runtime_ns: int | None, **changes: object) -> planned.Plan:
+    """Runs for a time; without one until it is stopped."""
     end = planned.End(runtime_ns=runtime_ns, bytes=None, operations=None)
     return plan_of(worker(planned.NullEngine(), "nothing", end=end, **changes))
+
+
+def grouped(plan: planned.Plan, names: str = "one two") -> Point:
+    """The measurement of a plan by agents with these names."""
+    with group_of([LocalLink(name) for name in names.split()]) as group:
+        return local.measure(plan, machines=group)[0]
+
+
+def cut_off(monkeypatch: pytest.MonkeyPatch, runtime_ms: int, *records: int | None) -> Point:
+    """A measurement in which the coordinator loses agents after so many records, and their loads go on to the end."""
+    monkeypatch.setattr(LocalLink, "abandon", lambda _link: None)
+    links = [LocalLink(name) for name in ("one", "two")]
+    for link, after in zip(links, records, strict=True):
+        link.cut_after = after
+    with group_of(links) as group:
+        point, _ = local.measure(replicated(lasting(runtime_ms * MILLISECOND_NS), 2), machines=group)
+        assert all(link.ended.wait(60) for link in links if link.cut_after is not None)
+    return point
+
+
+def started() -> Result:
+    return campaigns.started("test", "test", TargetFacts(kind="null", address="null"), with_ceiling=False)
 
 
 def read_of(outcome: KindOutcome) -> tuple[int, int, list[tuple[int, int]]]:
@@ -82,8 +103,7 @@ def test_a_plan_is_split_by_client_and_keeps_its_places() -> None:
 def test_three_clients_give_exactly_the_sum_of_what_each_measured(tmp_path: Path) -> None:
     file = tmp_path / "data"
     plan = replicated(plan_of(worker(local_engine("sync"), str(file), submission_latency=False)), 3, own_file)
-    with group_of([LocalLink(name) for name in ("one", "two", "three")]) as group:
-        point, _ = local.measure(plan, machines=group)
+    point = grouped(plan, "one two three")
     assert point.outcome.state == "finished"
     assert [(one.group, one.worker) for one in point.outcome.workers] == [(0, 0), (0, 1), (0, 2)]
     solo = [one.operations["read"] for one in point.outcome.workers]
@@ -92,8 +112,7 @@ def test_three_clients_give_exactly_the_sum_of_what_each_measured(tmp_path: Path
     added = _native.Histogram()
     for one in solo:
         added.add(_native.Histogram.decode(one.service.histogram))
-    assert summary.service.histogram is not None
-    assert summary.service.histogram.buckets() == added.buckets()
+    assert present(summary.service.histogram).buckets() == added.buckets()
     assert read_of(merge_kinds(solo)) == (3 * 256, 3 * MIB, added.buckets())
     assert [point.of_client(client).operations for client in range(3)] == [256] * 3
     assert [(one.name, one.state, one.journal) for one in point.clients] == [
@@ -109,31 +128,26 @@ def test_clients_with_wrong_clocks_start_together() -> None:
     plan = replicated(lasting(runtime_ns), 3)
     with group_of([LocalLink(f"c{number}", error) for number, error in enumerate(errors_ns)]) as group:
         measured, _ = local.measure(plan, machines=group)
-    clocks = [client.clock for client in measured.clients]
-    for clock, error_ns in zip(clocks, errors_ns, strict=True):
-        assert clock is not None
+    for client, error_ns in zip(measured.clients, errors_ns, strict=True):
+        clock = present(client.clock)
         assert clock.drift_ns is not None
         assert abs(clock.offset_ns - error_ns) <= clock.error_ns + MILLISECOND_NS
     summary = measured.summary()
     # A busy machine starts a client late, but says so.
     late_ns = max(client.late_ns for client in measured.clients)
     assert summary.overlap_ns == max(0, runtime_ns - late_ns)
-    if summary.overlap_ns:
-        assert summary.window_ns == runtime_ns + late_ns
+    assert not summary.overlap_ns or summary.window_ns == runtime_ns + late_ns
 
 
 def test_every_group_starts_when_all_clients_are_ready() -> None:
-    def reads(operations: int) -> planned.Worker:
+    def reads(operations: int, client: int = 0) -> planned.Worker:
         end = planned.End(runtime_ns=None, bytes=None, operations=operations)
-        return worker(planned.NullEngine(), "nothing", end=end, client=0)
+        return worker(planned.NullEngine(), "nothing", end=end, client=client)
 
-    first = planned.Group(workers=(reads(10), reads(2_000_000).replace(client=1)))
-    second = planned.Group(workers=(reads(20), reads(30).replace(client=1)))
-    plan = null_plan().replace(groups=(first, second, planned.Group(workers=(reads(40).replace(client=1),))))
-    with group_of([LocalLink("one"), LocalLink("two")]) as group:
-        outcome = local.measure(plan, machines=group)[0].outcome
-    counts = [(one.group, one.worker, one.operations["read"].operations) for one in outcome.workers]
-    assert counts == [(0, 0, 10), (0, 1, 2_000_000), (1, 0, 20), (1, 1, 30), (2, 0, 40)]
+    groups = ((reads(10), reads(2_000_000, 1)), (reads(20), reads(30, 1)), (reads(40, 1),))
+    plan = null_plan().replace(groups=tuple(planned.Group(workers=workers) for workers in groups))
+    done = [(one.group, one.worker, one.operations["read"].operations) for one in grouped(plan).outcome.workers]
+    assert done == [(0, 0, 10), (0, 1, 2_000_000), (1, 0, 20), (1, 1, 30), (2, 0, 40)]
 
 
 def test_the_live_view_has_merged_figures_and_a_row_for_each_client() -> None:
@@ -144,8 +158,7 @@ def test_the_live_view_has_merged_figures_and_a_row_for_each_client() -> None:
         return live.phase == "run" and live.intervals > 1 and live.operations["read"].operations > 0
 
     with group_of([LocalLink("one"), LocalLink("two")]) as group:
-        plan = replicated(plan_of(worker(planned.NullEngine(), "nothing", end=ENDLESS)), 2)
-        local.measure(plan, watch, 0.01, group)
+        local.measure(replicated(lasting(None), 2), watch, 0.01, group)
     running = [live for live in seen if live.phase == "run"]
     assert {client.host for live in running for client in live.clients} == {"one", "two"}
     assert seen[-1].phase == "done"
@@ -173,13 +186,12 @@ def test_a_lost_client_is_named_and_the_others_finish(
         with pytest.raises(RunError, match="agent two was lost before"):
             group.start(replicated(null_plan(), 3), "the next")
     assert [client.state for client in measured.clients] == ["finished", "lost", "finished"]
-    assert measured.outcome.state == "failed"
     assert ("silent" in shown) is (how == "freezes"), "it is named before it is given up"
-    assert [one.worker for one in measured.outcome.workers] == [0, 2]
-    assert lost.until_loss is not None
-    assert lost.until_loss.intervals == 3, "the first record says that the client has started"
-    assert lost.until_loss.elapsed_ns == 300 * MILLISECOND_NS
-    kept = lost.until_loss.operations["read"]
+    assert (measured.outcome.state, [one.worker for one in measured.outcome.workers]) == ("failed", [0, 2])
+    until_loss = present(lost.until_loss)
+    assert until_loss.intervals == 3, "the first record says that the client has started"
+    assert until_loss.elapsed_ns == 300 * MILLISECOND_NS
+    kept = until_loss.operations["read"]
     assert kept.operations == kept.service.count > 0
     assert [str(path) for path in journals(tmp_path)] == [lost.journal]
     why = campaigns.reason(measured.outcome, measured.clients)
@@ -201,12 +213,11 @@ def test_a_lost_client_is_told_at_once_and_the_others_continue_or_stop(on_loss: 
         # Without the stop the load has no end.
         return on_loss == "continue" and bool(told) and live.intervals > 8
 
-    plan = replicated(plan_of(worker(planned.NullEngine(), "nothing", end=ENDLESS)), 3)
     with group_of(links, told.append, stops_on_loss=on_loss == "stop") as group:
-        measured, _ = local.measure(plan, watch, 0.01, group)
+        measured, _ = local.measure(replicated(lasting(None), 3), watch, 0.01, group)
     others = "2 others go on" if on_loss == "continue" else "2 others stop"
-    assert len(told) == 1
-    assert re.match(rf"agent two lost after .* of measuring: ActorDiedError; {others}", told[0])
+    (line,) = told
+    assert re.match(rf"agent two lost after .* of measuring: ActorDiedError; {others}", line)
     ended = "finished" if on_loss == "continue" else "interrupted"
     assert [client.state for client in measured.clients] == [ended, "lost", ended]
     assert on_loss == "stop" or after > 8, "the others went on after the line"
@@ -239,51 +250,37 @@ def test_a_silent_client_is_told_when_it_falls_silent_and_when_it_sends_again(mo
 def test_the_local_file_of_a_lost_client_makes_the_result_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / "out"
-    out.mkdir()
-    links = [LocalLink("one"), LocalLink("two")]
-    # The coordinator loses the client, whose load goes on.
-    monkeypatch.setattr(LocalLink, "abandon", lambda _link: None)
-    links[1].cut_after = 3
-    with group_of(links) as group:
-        point, _ = local.measure(replicated(lasting(600 * MILLISECOND_NS), 2), machines=group)
-        links[1].ended.wait(60)
+    (out := tmp_path / "out").mkdir()
+    point = cut_off(monkeypatch, 600, None, 3)
     why = campaigns.reason(point.outcome, point.clients)
     assert why.startswith("1 of 2 agents finished: two lost after 200 ms of measuring")
-    result = campaigns.started("test", "test", TargetFacts(kind="null", address="null"), with_ceiling=False)
-    result.with_point(point).ended("failed", why).write(out / "result.json")
+    started().with_point(point).ended("failed", why).write(out / "result.json")
     [journal] = journals(tmp_path)
     assert str(journal) == point.clients[1].journal
     assert run(["result", "merge", str(out), str(journal)]) == 1, "what was to follow is missing"
     again = Result.read(out / "result.json").points[0]
     assert [client.state for client in again.clients] == ["finished", "merged"]
-    assert again.outcome.state == "finished"
-    assert [one.worker for one in again.outcome.workers] == [0, 1]
+    assert (again.outcome.state, [one.worker for one in again.outcome.workers]) == ("finished", [0, 1])
     assert again.summary().operations == sum(again.of_client(client).operations for client in (0, 1))
     assert again.of_client(0).operations == point.summary().operations
-    with pytest.raises(ResultError, match="the records of agent two are in the result already"):
-        run(["result", "merge", str(out), str(journal)])
+    (text := out / "text").write_text("text", encoding="utf-8")
     other = out / "other.jsonl"
     other.write_bytes(journal.read_bytes().replace(point.clients[1].run.encode(), b"0" * 16))
-    with pytest.raises(ResultError, match="of another run"):
-        run(["result", "merge", str(out), str(other)])
-    other.write_text("text", encoding="utf-8")
-    with pytest.raises(ResultError, match="is not the local file of an agent"):
-        run(["result", "merge", str(out), str(other)])
+    for file, error in (
+        (journal, "the records of agent two are in the result already"),
+        (other, "of another run"),
+        (text, "is not the local file of an agent"),
+    ):
+        with pytest.raises(ResultError, match=error):
+            run(["result", "merge", str(out), str(file)])
     capsys.readouterr()
 
 
 def test_the_local_file_of_a_client_that_came_back_is_fetched_and_the_run_is_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(LocalLink, "abandon", lambda _link: None)
-    links = [LocalLink("one"), LocalLink("two")]
-    links[1].cut_after = 2
-    with group_of(links) as group:
-        point, _ = local.measure(replicated(lasting(300 * MILLISECOND_NS), 2), machines=group)
-        assert links[1].ended.wait(60)
-    started = campaigns.started("test", "test", TargetFacts(kind="null", address="null"), with_ceiling=False)
-    lost = started.with_point(point).replace(points_planned=1).ended("failed", "two was lost")
+    point = cut_off(monkeypatch, 300, None, 2)
+    lost = started().with_point(point).replace(points_planned=1).ended("failed", "two was lost")
     lost.write(tmp_path / "result.json")
     asked: list[str | None] = []
 
@@ -308,18 +305,10 @@ def test_the_local_file_of_a_client_that_came_back_is_fetched_and_the_run_is_fin
 def test_the_local_files_make_the_result_whole_when_all_clients_were_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    links = [LocalLink("one"), LocalLink("two")]
-    monkeypatch.setattr(LocalLink, "abandon", lambda _link: None)
-    for link in links:
-        link.cut_after = 3
-    with group_of(links) as group:
-        point, _ = local.measure(replicated(lasting(600 * MILLISECOND_NS), 2), machines=group)
-        for link in links:
-            assert link.ended.wait(60)
+    point = cut_off(monkeypatch, 600, 3, 3)
     assert (point.outcome.state, point.outcome.workers, point.summary().operations) == ("failed", (), 0)
     assert [client.until_loss is not None for client in point.clients] == [True, True]
-    result = campaigns.started("test", "test", TargetFacts(kind="null", address="null"), with_ceiling=False)
-    again = merged(result.with_point(point), [Journal.read(file) for file in journals(tmp_path)]).points[0]
+    again = merged(started().with_point(point), [Journal.read(file) for file in journals(tmp_path)]).points[0]
     assert [client.state for client in again.clients] == ["merged", "merged"]
     assert again.outcome.state == "finished"
     assert again.summary().operations == sum(again.of_client(client).operations for client in (0, 1)) > 0
@@ -328,16 +317,8 @@ def test_the_local_files_make_the_result_whole_when_all_clients_were_lost(
 def test_local_files_make_a_result_where_the_program_was_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(LocalLink, "abandon", lambda _link: None)
-    links = [LocalLink("one"), LocalLink("two")]
-    for link in links:
-        link.cut_after = 3
-    with group_of(links) as group:
-        local.measure(replicated(lasting(600 * MILLISECOND_NS), 2), machines=group)
-        for link in links:
-            assert link.ended.wait(60)
+    cut_off(monkeypatch, 600, 3, 3)
     whole, cut = (Journal.read(path) for path in journals(tmp_path))
-    assert whole.end is not None
     lines = cut.path.read_bytes().splitlines(keepends=True)
     (tmp_path / "out").mkdir()
     (tmp_path / "out/proof.html").write_text("of an earlier run")
@@ -353,36 +334,28 @@ def test_local_files_make_a_result_where_the_program_was_killed(
     assert result.state == "failed"
     assert "the program of the run was killed; 2 local files" in (result.incomplete_reason or "")
     (point,) = result.points
-    assert [client.state for client in point.clients] == ["interrupted", "interrupted"]
-    assert [str(client.reason).partition(" after ")[0] for client in point.clients] == [
-        "stopped when it heard no more of its program",
-        "was killed",
+    assert [(client.state, str(client.reason).partition(" after ")[0]) for client in point.clients] == [
+        ("interrupted", "stopped when it heard no more of its program"),
+        ("interrupted", "was killed"),
     ]
     measured = sum(kind.operations for one in cut.intervals if not one.ramp for kind in one.operations.values())
     assert point.of_client(1).operations == measured > 0
-    ended = sum(kind.operations for one in whole.end.outcome.workers for kind in one.operations.values())
-    assert point.of_client(0).operations == ended > 0
+    ended = [kind.operations for one in present(whole.end).outcome.workers for kind in one.operations.values()]
+    assert point.of_client(0).operations == sum(ended) > 0
     assert [path.name for path in journals(tmp_path)] == ["running-0.jsonl"], "a run that goes on keeps its file"
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"points.csv", "report.html", "result.json"}
     capsys.readouterr()
 
 
 def test_a_local_file_that_was_cut_off_is_kept_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LocalLink, "abandon", lambda _link: None)
-    links = [LocalLink("one"), LocalLink("two")]
-    links[1].cut_after = 2
-    with group_of(links) as group:
-        point, _ = local.measure(replicated(lasting(600 * MILLISECOND_NS), 2), machines=group)
-        links[1].ended.wait(60)
+    point = cut_off(monkeypatch, 600, None, 2)
     [path] = journals(tmp_path)
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:5]) + lines[5][:40])
-    result = campaigns.started("test", "test", TargetFacts(kind="null", address="null"), with_ceiling=False)
-    again = merged(result.with_point(point), [Journal.read(path)]).points[0]
+    again = merged(started().with_point(point), [Journal.read(path)]).points[0]
     lost = again.clients[1]
     assert (lost.state, again.outcome.state) == ("lost", "failed")
-    assert lost.until_loss is not None
-    assert lost.until_loss.intervals == 3, "the file begins with the task and the start"
+    assert present(lost.until_loss).intervals == 3, "the file begins with the task and the start"
     assert [one.worker for one in again.outcome.workers] == [0]
 
 
@@ -394,8 +367,7 @@ def test_a_client_that_answers_slowly_is_asked_for_its_clock_less_often(monkeypa
 
 
 def test_clocks_that_are_not_known_well_enough_are_told() -> None:
-    with group_of([LocalLink("one"), LocalLink("two")]) as group:
-        point, _ = local.measure(replicated(null_plan(), 2), machines=group)
+    point = grouped(replicated(null_plan(), 2))
     clock = ClientClock(offset_ns=0, error_ns=11 * MILLISECOND_NS, drift_ns=0)
     clients = (point.clients[0].replace(clock=clock), point.clients[1].replace(late_ns=11 * MILLISECOND_NS))
     known = tuple(client.replace(clock=clock.replace(error_ns=0), late_ns=0) for client in clients)
@@ -415,12 +387,9 @@ class LayingOut(LocalLink):
     async def call(self, method: str, *arguments: object) -> object:
         if method == "progress" and self._reports:
             laid_out = self._reports.pop(0)
-            live = synthetic.live(
-                phase="layout" if laid_out else "prepare",
-                elapsed_ns=0,
-                layout_bytes=(laid_out or (0, 0))[0],
-                layout_bytes_total=(laid_out or (0, 0))[1],
-            )
+            done, total = laid_out or (0, 0)
+            phase = "layout" if laid_out else "prepare"
+            live = synthetic.live(0, phase=phase, layout_bytes=done, layout_bytes_total=total)
             return msgspec.json.encode(live)
         if method == "progress" and not self._seen.is_set():
             # It is asked again once its last report was shown.
@@ -432,6 +401,19 @@ class LayingOut(LocalLink):
         return await super().call(method, *arguments)
 
 
+def shown_changes(monkeypatch: pytest.MonkeyPatch, name: str) -> list[dict[str, Any]]:
+    """The changes of the live view that have a field, as they come."""
+    seen: list[dict[str, Any]] = []
+    show = LiveView.show
+
+    def note(view: LiveView, **changes: Any) -> None:
+        seen.extend([changes] if name in changes else [])
+        show(view, **changes)
+
+    monkeypatch.setattr(LiveView, "show", note)
+    return seen
+
+
 def test_the_layout_of_all_clients_is_one_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(barrier, "PROGRESS_S", 0.01)
     all_seen = asyncio.Barrier(3)
@@ -440,39 +422,24 @@ def test_the_layout_of_all_clients_is_one_sum(monkeypatch: pytest.MonkeyPatch) -
         LayingOut("two", [(0, 0), (0, 0), (3, 16), (5, 16)], all_seen),
         LayingOut("three", [None, None], all_seen),
     ]
-    seen: list[tuple[int, int]] = []
-    show = LiveView.show
-
-    def note(view: LiveView, **changes: Any) -> None:
-        if "layout_bytes" in changes:
-            seen.append((changes["layout_bytes"], changes["layout_bytes_total"]))
-        show(view, **changes)
-
-    monkeypatch.setattr(LiveView, "show", note)
+    changes = shown_changes(monkeypatch, "layout_bytes")
     with group_of(links) as group:
         local.measure(replicated(null_plan(), 3, own_file), machines=group)
+    seen = [(one["layout_bytes"], one["layout_bytes_total"]) for one in changes]
     assert {total for _, total in seen} == {24}, "not before each has told how much it lays out"
     assert (8 + 5, 24) in seen, "one is done, and two has reported five of its bytes"
 
 
 def test_the_view_has_the_jobs_of_all_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[set[str], int, int]] = []
-    show = LiveView.show
-
-    def note(view: LiveView, **changes: Any) -> None:
-        if "jobs" in changes:
-            done = [sum(one.operations for one in changes[name].values()) for name in ("jobs", "operations")]
-            seen.append((set(changes["jobs"]), *done))
-        show(view, **changes)
-
-    monkeypatch.setattr(LiveView, "show", note)
+    seen = shown_changes(monkeypatch, "jobs")
     (group,) = null_plan().groups
     workers = tuple(worker.replace(job=job) for worker in group.workers for job in ("db", "log"))
-    with group_of([LocalLink("one"), LocalLink("two")]) as machines:
-        plan = null_plan().replace(groups=(group.replace(workers=workers),), interval_ns=100_000_000)
-        local.measure(replicated(plan, 2), machines=machines)
+    plan = null_plan().replace(groups=(group.replace(workers=workers),), interval_ns=100_000_000)
+    grouped(replicated(plan, 2))
     assert seen
-    assert all(names == {"db", "log"} and of_jobs == of_kinds for names, of_jobs, of_kinds in seen)
+    for changes in seen:
+        of_jobs, of_kinds = (sum(one.operations for one in changes[name].values()) for name in ("jobs", "operations"))
+        assert ({*changes["jobs"]}, of_jobs) == ({"db", "log"}, of_kinds)
 
 
 class Waited(LocalLink):
@@ -500,12 +467,8 @@ def test_the_wait_of_a_client_for_its_server_is_told() -> None:
 def test_a_client_that_cannot_prepare_is_named_and_none_runs(tmp_path: Path) -> None:
     absent = worker(local_engine("sync"), str(tmp_path / "absent"))
     absent = absent.replace(client=1, files=(absent.files[0].replace(layout="existing"),))
-    plan = plan_of(worker(planned.NullEngine(), "nothing", end=ENDLESS), absent)
-    with (
-        group_of([LocalLink("one"), LocalLink("two")]) as group,
-        pytest.raises(TargetError, match=r"^agent two: .*absent"),
-    ):
-        local.measure(plan, machines=group)
+    with pytest.raises(TargetError, match=r"^agent two: .*absent"):
+        grouped(plan_of(*lasting(None).groups[0].workers, absent))
 
 
 def test_a_file_that_clients_share_is_laid_out_by_the_first_of_them(
@@ -537,7 +500,7 @@ def test_a_file_that_clients_share_is_laid_out_by_the_first_of_them(
 def test_a_stop_ends_all_clients_and_keeps_what_they_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     # This machine may be busy.
     monkeypatch.setattr(barrier, "STOP_S", 30.0)
-    plan = replicated(plan_of(worker(planned.NullEngine(), "nothing", end=ENDLESS)), 2)
+    plan = replicated(lasting(None), 2)
     with group_of([LocalLink("one"), LocalLink("two")]) as group:
         enough, _ = local.measure(plan, lambda live: live.intervals >= 2, 0.02, group)
         assert enough.outcome.state == "finished"
@@ -545,22 +508,19 @@ def test_a_stop_ends_all_clients_and_keeps_what_they_measured(monkeypatch: pytes
         while running.live().intervals < 2:
             assert running.wait(0.02) is None
         running.stop()
-        outcome = running.wait(60)
-    assert outcome is not None
+        outcome = present(running.wait(60))
     assert (outcome.state, len(outcome.workers)) == ("interrupted", 2)
     assert all(one.operations["read"].operations > 0 for one in outcome.workers)
 
 
 def test_a_client_that_hears_nothing_from_the_head_program_stops_by_itself() -> None:
     client = LoadClient()
-    plan = plan_of(worker(planned.NullEngine(), "nothing", end=ENDLESS))
-    task = Task(run="r", client=0, point="p", plan=plan, positions=((0, 0),), lease_s=30)
+    task = Task(run="r", client=0, point="p", plan=lasting(None), positions=((0, 0),), lease_s=30)
     client.prepare(task.to_json().encode())
     messages = client.run(0)
     assert isinstance(records_of(next(messages))[0], StartedRecord)
     # From the start on it hears nothing.
-    assert client._run is not None
-    client._run.renew_lease(0.1)
+    present(client._run).renew_lease(0.1)
     *_, end = [record for message in messages for record in records_of(message)]
     assert isinstance(end, EndRecord)
     assert end.outcome.state == "interrupted"
@@ -589,9 +549,8 @@ def test_the_head_program_renews_the_lease(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(barrier, "LEASE_S_MIN", 10.0)
     monkeypatch.setattr(barrier, "LOST_S_MIN", 10.0)
     link = LocalLink("one")
-    plan = plan_of(worker(planned.NullEngine(), "nothing", end=ENDLESS))
     with group_of([link]) as group:
-        measured, _ = local.measure(plan, lambda _live: link.calls["renew_lease"] >= 1, machines=group)
+        measured, _ = local.measure(lasting(None), lambda _live: link.calls["renew_lease"] >= 1, machines=group)
     assert measured.outcome.state == "finished"
 
 
@@ -612,13 +571,8 @@ def test_jains_index_is_1_for_equal_shares_and_1_over_n_for_one_that_has_all() -
 
 
 def test_a_result_with_clients_is_read_as_it_was_written(tmp_path: Path) -> None:
-    with group_of([LocalLink("one"), LocalLink("two")]) as group:
-        point, _ = local.measure(replicated(null_plan(), 2), machines=group)
-    result = (
-        campaigns.started("test", "test", TargetFacts(kind="null", address="null"), with_ceiling=False)
-        .with_point(point)
-        .ended("finished")
-    )
+    point = grouped(replicated(null_plan(), 2))
+    result = started().with_point(point).ended("finished")
     result.write(tmp_path / "result.json")
     again = Result.read(tmp_path / "result.json")
     assert again == result

@@ -363,6 +363,12 @@ def reads(counts: Sequence[int], latencies: Values | None = None, block_bytes: i
     return point(plan([worker_plan()]), done, **changes)
 
 
+def with_worker(one: Point, **changes: Any) -> Point:
+    """The point, with changes of what its worker did."""
+    (worker,) = one.outcome.workers
+    return one.replace(outcome=outcome(worker.replace(**changes)))
+
+
 def capped(target: TargetFacts, **limits: int) -> TargetFacts:
     """The target with other limits; ``client_`` and ``connection_`` are the scopes of their names."""
     values = {re.sub("^(client|connection)_", r"\1.", name): value for name, value in limits.items()}
