@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +15,18 @@ from msgspec.structs import replace
 
 from data import synthetic
 from data.browser import visit
-from goldens import cases, matches
+from goldens import cases, matches, present
 from iocurve.analysis import read
 from iocurve.analysis.findings import KneeFinding
 from iocurve.foundation.units import KIB, MIB
 from iocurve.report import chart_bars, chart_curves, chart_style
 from iocurve.report import page as report
+from iocurve.report.cells import ReportFigure
 from iocurve.report.chart_curves import latency_axis
 from iocurve.report.conditions import Folded, conditions
 from iocurve.report.figures import explored, figures
 from iocurve.report.table import Nanoseconds, Table, bold, code
-from iocurve.result.document import FamilyComparison, FamilyFacts, Point, Result, ScenarioFacts, TargetFacts
+from iocurve.result.document import FamilyComparison, Point, Result, TargetFacts
 from test_headlines import disks, knee
 
 pytestmark = pytest.mark.slow
@@ -43,20 +45,8 @@ def load(family: str, iops: float, **axes: int | float | str) -> Point:
 
 
 def scenario(points: list[Point], *comparisons: FamilyComparison, **targets: TargetFacts) -> Result:
-    facts = ScenarioFacts(
-        name="tiny",
-        title="Tiny",
-        why="To see it.",
-        form="full",
-        targets=targets or {"volume": VOLUME},
-        families=tuple(
-            FamilyFacts(name=name, title=f"Title of {name}", cache="untouched")
-            for name in dict.fromkeys(point.family for point in points)
-        ),
-        comparisons=comparisons,
-        tag="tag",
-    )
-    return synthetic.result(points, kind="scenario", target=VOLUME).replace(scenario=facts)
+    made = synthetic.scenario(points, None, **targets or {"volume": VOLUME})
+    return made.replace(target=VOLUME, scenario=present(made.scenario).replace(comparisons=comparisons))
 
 
 def rows(chart: dict[str, Any], field: str) -> list[Any]:
@@ -139,10 +129,8 @@ def test_the_limit_is_a_line_over_time_as_well() -> None:
 def test_latencies_are_drawn_as_far_as_there_are_operations_above_the_percentile() -> None:
     latency = figures(read(synthetic.fio_run()))[0].charts[-1]
     shown = dict(zip(rows(latency, "percentile"), rows(latency, "one_in"), strict=True))
-    assert shown["p90"] == 10
-    assert shown["p99"] == 100
+    assert (shown["p90"], shown["p99"]) == (10, 100)
     few = synthetic.envelope().points[0].summary().latency
-    assert few.histogram is not None
     (chart,) = chart_curves.percentile_curves({"read": replace(few, count=1000)})
     assert rows(chart, "percentile") == ["p10", "p25", "p50", "p75", "p90", "p95", "p99", "p99.5", "p99.9"]
     assert chart_curves.percentile_curves({"read": replace(few, count=1)}) == []
@@ -187,9 +175,8 @@ def test_points_of_a_knee_are_joined_by_load() -> None:
 
 def test_other_searches_have_a_table_of_what_they_found() -> None:
     whole = knee()
-    assert whole.search is not None
-    capacity = whole.search.replace(findings=whole.search.findings[3:4])
-    first = figures(read(whole.replace(search=capacity)))[0]
+    search = present(whole.search)
+    first = figures(read(whole.replace(search=search.replace(findings=search.findings[3:4]))))[0]
     assert (first.title, first.charts) == ("What the search found", ())
     assert first.table.rows == (("capacity", "130,998 IOPS", "95 %: 129,933 to 132,064"),)
 
@@ -228,20 +215,18 @@ def singles(**targets: TargetFacts) -> Result:
     return scenario(points, **targets)
 
 
+def told(made: Sequence[ReportFigure]) -> list[tuple[str, int, bool]]:
+    return [(figure.title, len(figure.charts), figure.is_folded) for figure in made]
+
+
 def test_loads_without_axes_are_bars_by_unit_and_their_course_is_folded() -> None:
     made = figures(read(singles()))
-    matches(
-        "charts/loads_without_axes_are_bars_by_unit",
-        [(figure.title, len(figure.charts), figure.is_folded) for figure in made],
-    )
+    matches("charts/loads_without_axes_are_bars_by_unit", told(made))
     iops, throughput = made[0].charts
-    assert _bars(iops) == ["Title of reads", "Title of mix", "Title of mix"]
+    bars = [row["place"] for values in iops["datasets"].values() for row in values if "series" in row]
+    assert bars == ["Title of reads", "Title of mix", "Title of mix"]
     assert rows(iops, "limit") == ["limit 512 MiB/s = 65,536 IOPS"]
     assert rows(throughput, "limit") == ["limit 512 MiB/s"]
-
-
-def _bars(chart: dict[str, Any]) -> list[Any]:
-    return [row["place"] for values in chart["datasets"].values() for row in values if "series" in row]
 
 
 def test_reads_and_writes_of_different_targets_are_not_stacked() -> None:
@@ -261,10 +246,7 @@ def jobs(count: int) -> Result:
 
 def test_points_of_jobs_are_bars_with_names_of_their_own() -> None:
     made = figures(read(jobs(3)))
-    matches(
-        "charts/points_of_jobs_are_bars_with_names",
-        [(figure.title, len(figure.charts), figure.is_folded) for figure in made],
-    )
+    matches("charts/points_of_jobs_are_bars_with_names", told(made))
     matches("report#points jobs bars", [row[:3] for row in made[0].table.rows])
 
 
@@ -317,8 +299,7 @@ def test_folded_charts_are_drawn_when_they_are_opened(tmp_path: Path) -> None:
 def test_long_lists_of_conditions_are_folded() -> None:
     workers = [synthetic.worker_plan().replace(seed=seed) for seed in range(5)]
     outcomes = [synthetic.worker_outcome({}, number=number) for number in range(5)]
-    point = Point(name="p", family="f", axes={}, plan=synthetic.plan(workers), outcome=synthetic.outcome(*outcomes))
-    result = synthetic.result([point])
+    result = synthetic.result([synthetic.point(synthetic.plan(workers), *outcomes)])
     assert conditions(result)["Load"]["Seeds"] == Folded("5 seeds", "0, 1, 2, 3, 4")
     assert "<summary>5 seeds</summary>0, 1, 2, 3, 4</details>" in report.html(read(result))
 

@@ -123,7 +123,8 @@ def test_a_run_twice_as_fast_is_faster_in_rate_and_median() -> None:
     found = compare(result([measured()]), result([measured(speed=2.0, seed=2)]))
     (rate,), (median,) = found.of("iops"), found.of("p50_us")
     assert (rate.verdict, median.verdict) == ("faster", "faster")
-    assert [rate.change_percent, median.change_percent] == pytest.approx([100, -50], abs=3)
+    assert rate.change_percent == pytest.approx(100, abs=3)
+    assert median.change_percent == pytest.approx(-50, abs=2)
     for one, change in ((rate, 100), (median, -50)):
         assert present(one.low_percent) < change < present(one.high_percent)
 

@@ -31,8 +31,9 @@ from iocurve.result.course import (
     singly,
     with_others,
 )
-from iocurve.result.document import Point, Result
+from iocurve.result.document import Result
 from iocurve.result.summary import MergedOperations, SeriesInterval
+from programs import iocurve, printed
 
 BLOCK = 4096
 HOUR = 3600
@@ -55,15 +56,11 @@ def hour_of(workers: int) -> Outcome:
     draw = random.Random(1)
     values = {round(200_000 * draw.lognormvariate(0, 0.6)): draw.randrange(1, 50) for _ in range(4000)}
     totals = {"read": kind(values, BLOCK), "write": kind(values, BLOCK)}
-    intervals = tuple(
-        interval(index, index * SECOND_NS, (index + 1) * SECOND_NS, {"read": 700, "write": 300}, BLOCK)
-        for index in range(HOUR)
-    )
+    counts = {"read": 700, "write": 300}
+    intervals = [interval(at, at * SECOND_NS, (at + 1) * SECOND_NS, counts, BLOCK) for at in range(HOUR)]
     short = joined(intervals, singly(workers))
-    found = [
-        worker_outcome(totals, number=number, intervals=short, window_ns=(0, HOUR * SECOND_NS))
-        for number in range(workers)
-    ]
+    window_ns = (0, HOUR * SECOND_NS)
+    found = [worker_outcome(totals, number=number, intervals=short, window_ns=window_ns) for number in range(workers)]
     return outcome(*found).replace(intervals=grouped(intervals))
 
 
@@ -76,23 +73,21 @@ def test_records_become_longer(index: int, expected: int) -> None:
     assert length(index, 8) == expected
 
 
+def in_seconds(intervals: Sequence[IntervalOutcome]) -> list[tuple[int, int, int, int]]:
+    return [(one.index, one.joined, one.start_ns // SECOND_NS, one.end_ns // SECOND_NS) for one in intervals]
+
+
 def test_joined_intervals_have_the_sums_of_all_and_no_percentiles() -> None:
     found = joined(seconds(13), 4)
-    matches(
-        "result#joined intervals sums",
-        [(one.index, one.joined, one.start_ns // SECOND_NS, one.end_ns // SECOND_NS) for one in found],
-    )
+    matches("result#joined intervals sums", in_seconds(found))
     assert operations(found) == 130
     matches("result#joined intervals sums 2", found[6].operations["read"])
     assert joined(found, 4) == found
 
 
 def test_the_ramp_is_not_joined_with_what_is_measured() -> None:
-    intervals = [one.replace(ramp=one.index < 5) for one in seconds(6)]
-    matches(
-        "course/the_ramp_is_not_joined_with_what_is_measured",
-        [(one.index, one.joined, one.ramp) for one in joined(intervals, 2)],
-    )
+    found = joined([one.replace(ramp=one.index < 5) for one in seconds(6)], 2)
+    matches("course/the_ramp_is_not_joined", [(one.index, one.joined, one.ramp) for one in found])
 
 
 def test_the_statistics_of_a_long_run_are_over_intervals_of_one_length() -> None:
@@ -109,10 +104,9 @@ def test_the_statistics_of_a_long_run_are_over_intervals_of_one_length() -> None
 def test_an_hour_of_64_workers_is_a_small_document() -> None:
     found = hour_of(64)
     workers = [worker_plan([("read", 70), ("write", 30)], nconnect=8, depth=8, runtime_ns=HOUR * SECOND_NS)] * 64
-    point = Point(name="hour", family="f", axes={}, plan=plan(workers), outcome=found)
+    point = synthetic.point(plan(workers), *found.workers, name="hour").replace(outcome=found)
     written = result([point])
-    size = len(written.document())
-    assert size < 5 * MIB
+    assert len(written.document()) < 5 * MIB
     kept = for_document(found)
     assert {len(worker.intervals) for worker in kept.workers} == {4 + 2 * 9 + 2}
     assert {operations(worker.intervals) for worker in kept.workers} == {700 * HOUR}
@@ -128,11 +122,10 @@ def test_the_more_workers_the_sooner_intervals_are_joined(workers: int, expected
 
 def test_the_spread_of_rates_counts_joined_intervals_as_often_as_they_are_joined() -> None:
     rates = [10] * 4 + [20, 40]
-    whole = [interval(at, at * SECOND_NS, (at + 1) * SECOND_NS, {"read": rate}, 1) for at, rate in enumerate(rates)]
-    worker = worker_outcome({"read": kind({1000: sum(rates)}, 1)}, intervals=joined(whole, 4))
+    whole = joined(synthetic.intervals(rates, 1), 4)
+    worker = worker_outcome({"read": kind({1000: sum(rates)}, 1)}, intervals=whole)
     spread = MergedOperations([worker], ("read",)).spread("operations", SECOND_NS)
-    assert (spread.count, spread.mean) == (6, sum(rates) / 6)
-    assert (spread.smallest, spread.largest) == (10.0, 30.0)
+    assert (spread.count, spread.mean, spread.smallest, spread.largest) == (6, sum(rates) / 6, 10.0, 30.0)
 
 
 def test_the_spread_of_rates_weights_what_is_joined_by_its_time() -> None:
@@ -184,33 +177,25 @@ def test_documents_without_group_intervals_have_a_course() -> None:
 
 def written(directory: Path) -> Path:
     """Two points of 20 s: one of 100 reads a second, and one of which nothing is known over time."""
-    found = outcome(worker_outcome({"read": kind({450_000: 2000}, BLOCK)}, window_ns=(0, 20 * SECOND_NS)))
-    planned = plan([worker_plan()])
-    with_course = found.replace(intervals=group_intervals([worker_outcome({}, intervals=seconds(20, 100))]))
-    points = [Point(name="a", family="f", axes={}, plan=planned, outcome=with_course)]
-    points += [points[0].replace(name="b", outcome=found)]
-    result(points).write(directory / "result.json")
+    done = worker_outcome({"read": kind({450_000: 2000}, BLOCK)}, window_ns=(0, 20 * SECOND_NS))
+    unknown = synthetic.point(plan([worker_plan()]), done, name="b")
+    over_time = group_intervals([worker_outcome({}, intervals=seconds(20, 100))])
+    known = unknown.replace(name="a", outcome=unknown.outcome.replace(intervals=over_time))
+    result([known, unknown]).write(directory / "result.json")
     return directory
 
 
-def test_a_series_is_csv_with_the_names_of_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["result", "series", str(written(tmp_path))]) == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+def test_a_series_is_csv_with_the_names_of_figures(tmp_path: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(printed("result", "series", str(written(tmp_path))))))
     assert len(rows) == 20
     matches("result#series csv names", rows[3])
 
 
-def test_a_series_at_longer_intervals_has_their_means_and_extremes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["result", "series", str(written(tmp_path) / "result.json"), "--every", "6s", "--jsonl"]) == 0
-    printed = capsys.readouterr()
-    assert printed.err.startswith("info: 4 lines without percentiles: a result keeps those of each of its intervals")
-    rows = [json.loads(line) for line in printed.out.splitlines()]
-    matches(
-        "course/a_series_at_longer_intervals_has_their_means",
-        [(row["start_s"], row["end_s"], row["iops"]) for row in rows],
-    )
+def test_a_series_at_longer_intervals_has_their_means_and_extremes(tmp_path: Path) -> None:
+    ran = iocurve("result", "series", str(written(tmp_path) / "result.json"), "--every", "6s", "--jsonl")
+    assert ran.stderr.startswith("info: 4 lines without percentiles: a result keeps those of each of its intervals")
+    rows = [json.loads(line) for line in ran.stdout.splitlines()]
+    matches("course/a_series_at_longer_intervals", [(row["start_s"], row["end_s"], row["iops"]) for row in rows])
     assert (rows[0]["mean_us"], rows[0]["max_us"], rows[0]["p99_us"]) == (450.0, 2800.0, None)
 
 

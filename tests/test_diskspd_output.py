@@ -22,7 +22,7 @@ from iocurve.foundation.errors import DialectError
 from iocurve.foundation.units import MIB
 from iocurve.machine.processes import Processor, Topology, topology_of
 from iocurve.measure import jobs
-from iocurve.result.document import MachineUse, ProcessorUse
+from iocurve.result.document import MachineUse, ProcessorUse, Result
 
 
 @pytest.fixture(autouse=True)
@@ -30,8 +30,14 @@ def _in_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def text_of(span: TimeSpan, *threads: tuple[TargetStats, ...], seconds: float = 120.0) -> str:
-    return results_text(Profile(time_spans=[span]), ONE_PROCESSOR, START, [(SpanStats(seconds, threads), BUSY)])
+def text_of(span: TimeSpan, *threads: tuple[TargetStats, ...], seconds: float = 120.0, spans: int = 1) -> str:
+    return results_text(
+        Profile(time_spans=[span] * spans), ONE_PROCESSOR, START, [(SpanStats(seconds, threads), BUSY)] * spans
+    )
+
+
+def ran(*words: str) -> Result:
+    return present(jobs.run(diskspd.DIALECT, words))
 
 
 def section(text: str, title: str) -> list[str]:
@@ -83,16 +89,16 @@ def test_effective_distributions_name_the_threads_that_have_them() -> None:
     matches("diskspd#effective distributions", section(text, "Effective IO Distributions"))
 
 
+def operations(result: Result) -> int:
+    workers = result.points[0].outcome.workers
+    return sum(kind.operations for worker in workers for kind in worker.operations.values())
+
+
 def test_a_machine_with_sockets_and_threads_has_columns_for_them() -> None:
     machine = Topology("host", tuple(Processor(n, n // 2, n // 4, n // 4) for n in range(8)), "")
     uses = tuple(ProcessorUse(processor=n, user_share=0.5, system_share=0.25) for n in range(8))
-    figures = SpanStats(1.0, ((mixed(),),))
-    text = results_text(
-        Profile(time_spans=[TimeSpan()]),
-        machine,
-        START,
-        [(figures, MachineUse(busy_share=0.75, cpus=8, processors=uses))],
-    )
+    use = MachineUse(busy_share=0.75, cpus=8, processors=uses)
+    text = results_text(Profile(time_spans=[TimeSpan()]), machine, START, [(SpanStats(1.0, ((mixed(),),)), use)])
     matches("diskspd#sockets and threads", section(text, "Socket | Node"))
 
 
@@ -104,10 +110,7 @@ def test_a_span_that_never_ran_says_so() -> None:
 
 
 def test_several_time_spans_are_added_up() -> None:
-    figures = SpanStats(60.0, ((mixed(),),))
-    text = results_text(
-        Profile(time_spans=[TimeSpan(), TimeSpan()]), ONE_PROCESSOR, START, [(figures, BUSY), (figures, BUSY)]
-    )
+    text = text_of(TimeSpan(), (mixed(),), seconds=60.0, spans=2)
     matches("diskspd#several time spans", text.splitlines()[-6:])
 
 
@@ -129,15 +132,11 @@ def test_xml_results_have_diskspds_elements() -> None:
     root = ElementTree.fromstring(xml)
     assert [child.tag for child in root] == ["System", "Profile", "TimeSpan"]
     measured = present(root.find("TimeSpan"))
-    named = (
-        "CpuUtilization/Average/UsagePercent",
-        "Latency/AverageReadMilliseconds",
-        "Latency/Bucket[1]/WriteMilliseconds",
-    )
+    latency = ("Latency/AverageReadMilliseconds", "Latency/Bucket[1]/WriteMilliseconds")
+    named = {name: measured.findtext(name) for name in ("CpuUtilization/Average/UsagePercent", *latency)}
     percentiles = [bucket.findtext("Percentile") for bucket in measured.findall("Latency/Bucket")]
     buckets = [(one.get("SampleMillisecond"), one.get("Total")) for one in measured.findall("Iops/Bucket")]
-    tags = [child.tag for child in measured]
-    matches("diskspd#xml elements", (tags, {name: measured.findtext(name) for name in named}, percentiles, buckets))
+    matches("diskspd#xml elements", ([child.tag for child in measured], named, percentiles, buckets))
     target = present(measured.find("Thread/Target"))
     figures_of_target = {child.tag: child.text for child in target if child.tag != "Iops"}
     matches("diskspd_output/xml_results_have_diskspds_elements", figures_of_target)
@@ -166,39 +165,51 @@ def test_the_command_lines_of_the_documents_run(tmp_path: Path, capsys: pytest.C
         "-c2M -w100 -b8K -F4 -r -o128 -W0 -d1 -Sb testfile.dat",
         "-c2M -b4K -F4 -r -o128 -W0 -d1 -Sb testfile.dat",
     ):
-        result = present(jobs.run(diskspd.DIALECT, line.split()))
-        assert result.state == "finished"
-        assert (tmp_path / "testfile.dat").stat().st_size == 2 * MIB
+        result = ran(*line.split())
+        assert (result.state, (tmp_path / "testfile.dat").stat().st_size) == ("finished", 2 * MIB)
         out = capsys.readouterr().out
         assert out.startswith(f"\nCommand Line: diskspd {line}\n")
         total = next(cells.split("|") for cells in out.splitlines() if cells.startswith("total:"))
-        workers = result.points[0].outcome.workers
-        done = sum(kind.operations for worker in workers for kind in worker.operations.values())
-        assert int(total[1]) == done > 0
-        assert int(total[0].removeprefix("total:")) == done * block_bytes_max(
-            result.points[0].plan.groups[0].workers[0].operations[0].blocks
-        )
+        block = block_bytes_max(result.points[0].plan.groups[0].workers[0].operations[0].blocks)
+        done = operations(result)
+        assert (int(total[1]), int(total[0].removeprefix("total:"))) == (done, done * block)
+        assert done > 0
 
 
 @pytest.mark.slow
 def test_xml_on_stdout_is_nothing_but_xml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    line = "-c1M -w50 -b4K -r -o4 -W0 -d1 -L -D250 -Rxml -t2 --out=report a.dat b.dat"
-    result = present(jobs.run(diskspd.DIALECT, line.split()))
+    result = ran(
+        *[
+            "-c1M",
+            "-w50",
+            "-b4K",
+            "-r",
+            "-o4",
+            "-W0",
+            "-d1",
+            "-L",
+            "-D250",
+            "-Rxml",
+            "-t2",
+            "--out=report",
+            "a.dat",
+            "b.dat",
+        ]
+    )
     root = ElementTree.fromstring(capsys.readouterr().out)
     counts = [int(element.text or "") for element in root.findall("TimeSpan/Thread/Target/IOCount")]
-    assert len(counts) == 4
-    assert sum(counts) == sum(
-        kind.operations for worker in result.points[0].outcome.workers for kind in worker.operations.values()
-    )
+    assert (len(counts), sum(counts)) == (4, operations(result))
     assert len(root.findall("TimeSpan/Iops/Bucket")) == 4
     assert (tmp_path / "report" / "result.json").exists()
 
 
 def test_a_profile_is_printed_and_nothing_is_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert jobs.run(diskspd.DIALECT, ["-c1M", "-w50", "-Rpxml", "a.dat"]) is None
-    assert capsys.readouterr().out.startswith("<Profile>\n  <Progress>0</Progress>\n  <ResultFormat>xml</ResultFormat>")
-    assert jobs.run(diskspd.DIALECT, ["-c1M", "-w50", "-Rp", "a.dat"]) is None
-    assert capsys.readouterr().out.startswith("\nCommand Line: diskspd -c1M")
+    for option, begins in (
+        ("-Rpxml", "<Profile>\n  <Progress>0</Progress>\n  <ResultFormat>xml</ResultFormat>"),
+        ("-Rp", "\nCommand Line: diskspd -c1M"),
+    ):
+        assert jobs.run(diskspd.DIALECT, ["-c1M", "-w50", option, "a.dat"]) is None
+        assert capsys.readouterr().out.startswith(begins)
     assert not (tmp_path / "a.dat").exists()
 
 
@@ -206,7 +217,7 @@ def test_time_spans_run_one_after_another(capsys: pytest.CaptureFixture[str]) ->
     target = "<Target><Path>*1</Path><FileSize>1048576</FileSize><WriteRatio>100</WriteRatio></Target>"
     span = f"<TimeSpan><Duration>1</Duration><Warmup>0</Warmup><Targets>{target}</Targets></TimeSpan>"
     Path("p.xml").write_text(f"<Profile><TimeSpans>{span}{span}</TimeSpans></Profile>")
-    result = present(jobs.run(diskspd.DIALECT, ["-Xp.xml", "a.dat"]))
+    result = ran("-Xp.xml", "a.dat")
     assert [point.name for point in result.points] == ["a.dat (1)", "a.dat (2)"]
     out = capsys.readouterr().out
     assert out.count("Results for timespan") == 2

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ from iocurve.foundation.units import MIB, TIB
 from iocurve.result.paired import RateRatio
 from iocurve.targets.nfs_url import parse_nfs_url
 from iocurve.volume.profile_limits import resolve
+from programs import awaited, completed, printed
 
 HOSTS = Path(__file__).parent / "hosts"
 DOC = Path(__file__).parent.parent / "docs/doctor.md"
@@ -98,8 +98,7 @@ def test_a_tunnel_and_the_kernels_encryption_are_named_and_no_other_process() ->
     assert row_of(found, "nfs.encryption", "/mnt/a").found == "127.0.0.1:2049 is a tunnel: stunnel4"
     assert row_of(found, "nfs.encryption", "/mnt/b").found.startswith("xprtsec=tls")
     assert "proc/78/comm" not in bundle(host, None).texts
-    encrypted = next(one for one in mounts(host) if one.point == "/mnt/b")
-    assert isinstance(encrypted, ClientMount)
+    encrypted = next(one for one in nfs_mounts(host_of("tunnelled")) if one.point == "/mnt/b")
     assert parse_nfs_url(nfs.url(encrypted)).tls is not None
 
 
@@ -138,12 +137,14 @@ def test_no_fix_undoes_another(name: str) -> None:
     assert made == ({wanted} if wanted else set())
 
 
+def nfs_mounts(source: Bundle) -> list[ClientMount]:
+    return [one for one in mounts(HostFiles.of_bundle(source)) if isinstance(one, ClientMount)]
+
+
 def test_a_mount_line_has_the_options_of_all_rows() -> None:
-    found = mounts(HostFiles.of_bundle(host_of("captured-nfs3-soft")))
-    mount = next(one for one in found if isinstance(one, ClientMount))
+    mount = nfs_mounts(host_of("captured-nfs3-soft"))[0]
     small = replace(mount, options={**mount.options, "rsize": "65536", "wsize": "65536"})
     judged = [one for _, _, one in nfs.joined([("s", "/m", nfs._transfer_size(small)), ("h", "/m", nfs._hard(small))])]
-    assert all(isinstance(one, Judgement) for one in judged)
     first, second = (one.fix for one in judged if isinstance(one, Judgement))
     assert first == second
     words = first.partition("mount -t nfs -o ")[2].partition(" ")[0].split(",")
@@ -178,28 +179,21 @@ def test_a_directory_with_the_files_gives_the_same_rows_as_the_bundle(name: str,
 
 
 def test_a_bundle_keeps_the_rows_and_no_name_or_address(tmp_path: Path) -> None:
-    host = HostFiles(tree(host_of("composed-scenario-2"), tmp_path))
-    before = diagnose(host, None, Known())
-    made = bundle(host, None)
+    host = HostFiles(tree(host_of("scenario_2"), tmp_path))
+    before, made = diagnose(host, None, Known()), bundle(host, None)
     after = examined(Bundle.from_json(made.pretty()))
     assert [(row.check, row.state) for row in after.rows] == [(row.check, row.state) for row in before.rows]
-    matches(
-        "doctor#bundle keeps",
-        [mount.server for mount in mounts(HostFiles.of_bundle(made)) if isinstance(mount, ClientMount)],
-    )
+    matches("doctor#bundle keeps", [mount.server for mount in nfs_mounts(made)])
     written = made.to_json()
     assert not [word for word in ("contoso", "fabrikam", "52.239", "EF34", "/mnt/a", "share0") if word in written]
 
 
 def test_the_counters_of_a_mount_are_read_whole() -> None:
-    (mount,) = (
-        one for one in mounts(HostFiles.of_bundle(host_of("captured-nfs3-four"))) if isinstance(one, ClientMount)
-    )
+    (mount,) = nfs_mounts(host_of("captured-nfs3-four"))
     assert [one.slots_max for one in mount.transports] == [8, 8, 8, 8]
     read = mount.operations["READ"]
     assert (read.operations, read.timeouts, read.queue_ms, read.rtt_ms) == (11_429, 0, 2_607, 19_497)
-    assert mount.bytes[4] == 11_429 * 8192
-    assert mount.open_connections == 4
+    assert (mount.bytes[4], mount.open_connections) == (11_429 * 8192, 4)
 
 
 def test_the_fixes_are_shown_as_a_diff_and_undone_by_the_kept_files(tmp_path: Path) -> None:
@@ -218,27 +212,26 @@ def test_the_fixes_are_shown_as_a_diff_and_undone_by_the_kept_files(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_exit_status_output_and_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["doctor", "--from", str(HOSTS / "captured-nfs3-four.json")]
-    assert run([*options, "--json"]) == 4
-    assert json.loads(capsys.readouterr().out)["rows"][0]["check"] == "nfs.read_ahead"
-    assert run([*options[:2], str(HOSTS / "captured-virtio.json"), "--markdown", str(tmp_path / "rows.md")]) == 5
+def test_exit_status_output_and_files(tmp_path: Path) -> None:
+    def checked(name: str, *more: str, status: int) -> str:
+        return printed("doctor", "--from", str(HOSTS / f"{name}.json"), *more, status=status)
+
+    document = json.loads(checked("captured-nfs3-four", "--json", status=4))
+    assert document["rows"][0]["check"] == "nfs.read_ahead"
+    assert "1 row to look at" in checked("captured-virtio", "--markdown", str(tmp_path / "rows.md"), status=5)
     assert "| yellow | mount options | / | discard |" in (tmp_path / "rows.md").read_text()
-    assert "1 row to look at" in capsys.readouterr().out
-    assert run([*options[:2], str(HOSTS / "captured-nfs3-eight-tuned.json")]) == 0
-    assert capsys.readouterr().out.endswith("nothing to change\n")
+    assert checked("captured-nfs3-eight-tuned", status=0).endswith("nothing to change\n")
 
 
 @pytest.mark.slow
-def test_a_root_writes_a_bundle_and_shows_the_fix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    root = tree(host_of("captured-nfs3-one"), tmp_path / "host")
-    anf = ["--profile", "anf-premium"]
-    assert run(["doctor", "/mnt", "--root", str(root), "--fix", "--bundle", str(tmp_path / "b.json"), *anf]) == 4
-    assert "+options sunrpc tcp_max_slot_table_entries=128" in capsys.readouterr().out
+def test_a_root_writes_a_bundle_and_shows_the_fix(tmp_path: Path) -> None:
+    root, written = tree(host_of("captured-nfs3-one"), tmp_path / "host"), str(tmp_path / "b.json")
+    words = ["doctor", "/mnt", "--root", str(root), "--fix", "--profile", "anf-premium"]
+    shown = printed(*words, "--bundle", written, status=4)
+    assert "+options sunrpc tcp_max_slot_table_entries=128" in shown
     assert not (root / fixes.MODPROBE).exists()
-    assert run(["doctor", "--from", str(tmp_path / "b.json")]) == 4
-    assert capsys.readouterr().out.startswith("/mnt: 1 red")
-    assert run(["doctor", "/mnt", "--root", str(root), "--fix", "--yes", *anf]) == 4
+    assert printed("doctor", "--from", written, status=4).startswith("/mnt: 1 red")
+    printed(*words, "--yes", status=4)
     assert (root / fixes.MODPROBE).exists()
 
 
@@ -285,16 +278,8 @@ def test_other_replies_are_no_instance(reply: str) -> None:
 
 def setting_row(path: str) -> DoctorRow:
     setting = TunedSetting(path=path, now="128", wanted="15360", load="rw=read bs=64k direct=0")
-    return DoctorRow(
-        check="nfs.read_ahead",
-        title="read-ahead",
-        subject="/mnt",
-        state="red",
-        found="",
-        why="",
-        source="",
-        setting=setting,
-    )
+    texts = dict.fromkeys(("found", "why", "source"), "")
+    return DoctorRow(check="nfs.read_ahead", title="read-ahead", subject="/mnt", state="red", setting=setting, **texts)
 
 
 @pytest.mark.slow
@@ -321,14 +306,13 @@ def test_the_smallest_of_values_that_are_as_good_is_the_best() -> None:
     def gained(value: str, percent: float, verdict: str) -> gain.TuningGain:
         speed = RateRatio(1 + percent / 100, 1.01 if verdict == "faster" else 0.9, 2.0)
         one = Difference("", "", 1, "", "iops", 100, 100 + percent, speed, 0.95)
-        return gain.TuningGain(
-            row.replace(setting=present(row.setting).replace(wanted=value)), synthetic.result([]), one
-        )
+        tuned = row.replace(setting=present(row.setting).replace(wanted=value))
+        return gain.TuningGain(tuned, synthetic.result([]), one)
 
     seen = [("256", 20, "faster"), ("1024", 140, "faster"), ("4096", 145, "faster"), ("15360", 2, "inconclusive")]
     assert gain.BestSetting(row, tuple(gained(*each) for each in seen)).value == "1024"
-    assert gain.BestSetting(row, (gained("256", 9, "inconclusive"),)).value == "128"
-    assert "128 (as it is)" in gain.BestSetting(row, (gained("256", 9, "inconclusive"),)).text
+    none = gain.BestSetting(row, (gained("256", 9, "inconclusive"),))
+    assert (none.value, "128 (as it is)" in none.text) == ("128", True)
 
 
 def test_other_load_does_not_decide_the_exit_status() -> None:
@@ -415,12 +399,10 @@ def test_files_of_this_machine_are_read_in_parts() -> None:
 
 @pytest.mark.slow
 def test_a_setting_is_put_back_although_the_process_is_killed(tmp_path: Path) -> None:
-    file = tmp_path / "setting"
-    file.write_text("128")
+    (file := tmp_path / "setting").write_text("128")
     # The guardian has this pipe as its stderr: the end of the file says that it has ended.
-    ran = subprocess.run([sys.executable, "-c", KILLED, str(file)], capture_output=True, timeout=60, check=False)
-    assert ran.returncode == -signal.SIGKILL
-    assert file.read_text() == "128"
+    ran = completed([sys.executable, "-c", KILLED, str(file)])
+    assert (ran.returncode, file.read_text()) == (-signal.SIGKILL, "128")
 
 
 MEASURED = """
@@ -447,13 +429,10 @@ def test_a_termination_of_measure_puts_the_setting_back(tmp_path: Path) -> None:
     (setting := tmp_path / "setting").write_text("128")
     (tmp_path / "data").mkdir()
     with subprocess.Popen([sys.executable, "-c", MEASURED, str(tmp_path)]) as ran:
-        while setting.read_text() != "15360":
-            assert ran.poll() is None
-            time.sleep(0.01)
+        awaited(lambda: ran.poll() is not None or setting.read_text() == "15360", "the setting is not changed")
         ran.send_signal(signal.SIGTERM)
         ran.wait(timeout=60)
-    assert ran.returncode == 128 + signal.SIGTERM
-    assert setting.read_text() == "128"
+    assert (ran.returncode, setting.read_text()) == (128 + signal.SIGTERM, "128")
     assert list((tmp_path / "data").iterdir()) == []
 
 

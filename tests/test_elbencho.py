@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,20 +17,18 @@ from bench.servers import Server
 from data import synthetic
 from fio_machine import HeldMachine
 from goldens import Golden, cases, data, document, matches, picked, present
-from iocurve.cli.dialects import run as run_dialect
 from iocurve.dialects.base import ClusterRequest
 from iocurve.dialects.elbencho import output
 from iocurve.dialects.elbencho.command import Phases, parsed, prepare, read_command
 from iocurve.dialects.elbencho.options import PHASES, TABLE, expanded, parse
 from iocurve.dialects.registry import load
 from iocurve.engine.outcome import Live, LiveTotals
-from iocurve.engine.plan import AioEngine
+from iocurve.engine.plan import AioEngine, Plan
 from iocurve.foundation.errors import DialectError, PlanError
 from iocurve.foundation.units import MILLISECOND_NS
 from iocurve.imports.formats import read_all
 from iocurve.measure import jobs, local
-from iocurve.result.document import Result
-from programs import status_of
+from programs import printed
 
 # Columns that elbencho 3.1-10 wrote.
 CSV_COLUMNS = data("elbencho/columns.txt")
@@ -52,19 +51,18 @@ def below(directory: Path) -> list[str]:
     return sorted(str(path.relative_to(directory)) for path in directory.rglob("*"))
 
 
+def plan_of(text: str, directory: Path) -> Plan:
+    """The plan of a command line with one phase."""
+    (plan,) = parsed(prepared(text, directory)).plans()
+    return plan
+
+
 def ranges(text: str, directory: Path) -> list[list[tuple[str, int, int]]]:
     """By thread: name, offset and length of each part of a file."""
-    (plan,) = parsed(prepared(text, directory)).plans()
     return [
         [(Path(file.path).name, file.offset_bytes, file.bytes) for file in worker.files]
-        for worker in plan.groups[0].workers
+        for worker in plan_of(text, directory).groups[0].workers
     ]
-
-
-def refusal(text: str, directory: Path) -> str:
-    with pytest.raises((DialectError, PlanError)) as caught:
-        prepared(text, directory)
-    return str(caught.value)
 
 
 @cases("elbencho/runs")
@@ -98,8 +96,7 @@ def test_the_last_block_of_a_file_is_shorter(tmp_path: Path) -> None:
     # Shares as in elbencho 3.1-10: blocks are counted with the shorter ones.
     kib = 1 << 10
     matches("elbencho#last block file", ranges("-w -t 2 -s 100k -b 64k f[1-3]", tmp_path))
-    rows = ran("-w -r -t 2 -s 100k -b 64k f[1-3]", tmp_path)
-    for row in rows:
+    for row in ran("-w -r -t 2 -s 100k -b 64k f[1-3]", tmp_path):
         moved = row.values(row.phase.data)
         assert (moved.operations[1], moved.mib[1]) == (6, 300 / 1024)
     assert {(tmp_path / name).stat().st_size for name in ("f1", "f2", "f3")} == {100 * kib}
@@ -109,11 +106,10 @@ def test_the_last_block_of_a_file_is_shorter(tmp_path: Path) -> None:
 def test_direct_and_random_transfers_have_whole_blocks(tmp_path: Path) -> None:
     one = prepared("-w -t 3 -s 100k -b 16k --rand f[1-2]", tmp_path)
     matches("elbencho#direct random", [note.text for note in one.notes if note.code == "size_reduced"])
-    (plan,) = parsed(one).plans()
-    # 12 blocks; 4 for each thread.
-    assert [worker.end.bytes for worker in plan.groups[0].workers] == [64 << 10] * 3
-    (plan,) = parsed(prepared("-w -t 5 -s 100k -b 16k --rand f[1-2]", tmp_path)).plans()
-    assert [worker.end.bytes for worker in plan.groups[0].workers] == [32 << 10] * 5
+    # 12 blocks; 4 for each of 3 threads.
+    for threads, kib in ((3, 64), (5, 32)):
+        plan = plan_of(f"-w -t {threads} -s 100k -b 16k --rand f[1-2]", tmp_path)
+        assert [worker.end.bytes for worker in plan.groups[0].workers] == [kib << 10] * threads
     ran("-w -s 100k -b 16k --rand --randamount 16k g", tmp_path)
     ran("-w -t 3 -s 160k -b 16k --rand h", tmp_path)
     assert [(tmp_path / name).stat().st_size for name in "gh"] == [100 << 10, 160 << 10]
@@ -131,9 +127,7 @@ def test_the_latency_of_a_file_is_from_its_open_to_its_close(tmp_path: Path) -> 
 
 
 def test_random_offsets_are_in_the_share_of_each_thread(tmp_path: Path) -> None:
-    (plan,) = parsed(
-        prepared("-w -t 2 -s 1m -b 128k --rand --randamount 512k --iodepth 4 --direct f1 f2", tmp_path)
-    ).plans()
+    plan = plan_of("-w -t 2 -s 1m -b 128k --rand --randamount 512k --iodepth 4 --direct f1 f2", tmp_path)
     first, second = plan.groups[0].workers
     assert [Path(worker.files[0].path).name for worker in (first, second)] == ["f1", "f2"]
     assert (first.end.bytes, first.depth, first.access.cover) == (256 << 10, 4, "once")
@@ -190,14 +184,11 @@ def test_the_table_has_elbenchos_form(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_results_are_appended_as_csv_and_json_that_can_be_imported(tmp_path: Path) -> None:
     text = f"-w -r -t 2 -s 64k -b 4k --label lab --csvfile {tmp_path}/c --jsonfile {tmp_path}/j {tmp_path}/f"
     for _ in range(2):
-        result = jobs.run(load("elbencho"), text.split(), quiet=True)
-        assert isinstance(result, Result)
-    rows = list(csv.DictReader(io.StringIO((tmp_path / "c").read_text())))
-    assert (tmp_path / "c").read_text().splitlines()[0] == CSV_COLUMNS
-    assert [(row["operation"], row["MiB [last]"], row["label"]) for row in rows] == [
-        ("WRITE", "0", "lab"),
-        ("READ", "0", "lab"),
-    ] * 2
+        present(jobs.run(load("elbencho"), text.split(), quiet=True))
+    written = (tmp_path / "c").read_text()
+    assert written.splitlines()[0] == CSV_COLUMNS
+    rows = [(row["operation"], row["MiB [last]"], row["label"]) for row in csv.DictReader(io.StringIO(written))]
+    assert rows == [("WRITE", "0", "lab"), ("READ", "0", "lab")] * 2
     phases = [json.loads(line) for line in (tmp_path / "j").read_text().splitlines()]
     assert [phase["last_done"]["bytes"] for phase in phases] == ["65536"] * 4
     for name in ("c", "j"):
@@ -215,7 +206,8 @@ def test_options_may_be_joined_shortened_and_in_a_file(tmp_path: Path) -> None:
 
 @cases("elbencho/refused")
 def test_what_cannot_run_is_refused_with_the_way_out(text: str, says: str, tmp_path: Path) -> None:
-    assert says in refusal(text, tmp_path)
+    with pytest.raises((DialectError, PlanError), match=re.escape(says)):
+        prepared(text, tmp_path)
     assert below(tmp_path) == []
 
 
@@ -243,13 +235,12 @@ def test_a_command_line_means(text: str, paths: list[str], golden: Golden, tmp_p
 
 def test_on_hosts_ranks_follow_the_hosts(tmp_path: Path) -> None:
     assert load("elbencho").on_hosts(["a", "b"], []) == ["--numhosts=2"]
-    one = prepared("--numhosts=2 -d -t 2 -n 3 .", tmp_path)
-    (plan,) = parsed(one).plans()
-    placed = [(worker.client, Path(worker.files[0].path).name) for worker in plan.groups[0].workers]
+    words = "--numhosts=2 -d -t 2 -n 3 ."
+    placed = [(one.client, Path(one.files[0].path).name) for one in plan_of(words, tmp_path).groups[0].workers]
     assert placed == [(0, "r0"), (0, "r1"), (1, "r2"), (1, "r3")]
-    needs = parsed(one).needs
+    needs = parsed(prepared(words, tmp_path)).needs
     assert (needs.replicas, needs.cluster) == (None, ClusterRequest(count=2))
-    (apart,) = parsed(prepared("--numhosts=2 --nosvcshare -d -t 2 -n 3 .", tmp_path)).plans()
+    apart = plan_of(f"--nosvcshare {words}", tmp_path)
     assert [Path(worker.files[0].path).name for worker in apart.groups[0].workers] == ["r0", "r1", "r0", "r1"]
 
 
@@ -271,8 +262,7 @@ def test_a_path_may_have_the_prefix_of_file_systems(tmp_path: Path) -> None:
 
 def test_files_of_directories_are_read_at_random_places(tmp_path: Path) -> None:
     ran("-d -w -t 2 -n 1 -N 2 -s 64k -b 4k .", tmp_path)
-    one = prepared("-r --rand -t 2 -n 1 -N 2 -s 64k -b 4k .", tmp_path)
-    (plan,) = parsed(one).plans()
+    plan = plan_of("-r --rand -t 2 -n 1 -N 2 -s 64k -b 4k .", tmp_path)
     reads = [kind for worker in plan.groups[0].workers for kind in worker.operations if kind.kind == "read"]
     assert [kind.random_percent for kind in reads] == [100, 100]
     outcome = local.run(plan)
@@ -282,9 +272,8 @@ def test_files_of_directories_are_read_at_random_places(tmp_path: Path) -> None:
         prepared("-d -w --rand -s 64k -b 4k .", tmp_path)
 
 
-def test_throughput_is_in_units_of_1000_with_base10(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_dialect("elbencho", ["--base10", "-w", "-s", "1m", "-b", "64k", str(tmp_path / "f")]) == 0
-    shown = capsys.readouterr().out
+def test_throughput_is_in_units_of_1000_with_base10(tmp_path: Path) -> None:
+    shown = printed("elbencho", "--base10", "-w", "-s", "1m", "-b", "64k", str(tmp_path / "f"))
     assert ("Throughput MB/s" in shown, "Throughput MiB/s" in shown, "Total MiB" in shown) == (True, False, True)
 
 
@@ -293,38 +282,32 @@ def test_values_of_a_phase_are_written_while_it_runs(tmp_path: Path) -> None:
 
     def at(milliseconds: int, **operations: int) -> Live:
         totals = {
-            kind: LiveTotals(operations=count, bytes=count * 4096, errors=0) for kind, count in operations.items()
+            name: LiveTotals(operations=count, bytes=count * 4096, errors=0) for name, count in operations.items()
         }
-        return synthetic.live(elapsed_ns=milliseconds * MILLISECOND_NS, intervals=1, totals=totals)
+        return synthetic.live(milliseconds * MILLISECOND_NS, intervals=1, totals=totals)
 
     one = prepared("-w -t 2 -s 1m -b 4k --rwmixpct 50 --livecsv live.csv --liveint 200 --label x f", tmp_path)
     (step,) = one.steps()
-    plan = present(step.plan({}))
-    write = step.follow(plan)
+    write = step.follow(present(step.plan({})))
     for live in (at(100, read=10, write=20), at(200, read=20, write=40), at(300, read=60), at(400, read=60, write=128)):
         write(live)
     header, *rows = csv.reader((tmp_path / "live.csv").read_text().splitlines())
     assert len(header) == len(output.LIVE_HEADER.split(","))
     named = [dict(zip(header, row, strict=True)) for row in rows]
-    matches(
-        "elbencho#values phase", [(row["RuntimeMS"], row["MixType"], row["DoneBytes"], row["IOPS"]) for row in named]
-    )
+    names = ("RuntimeMS", "MixType", "DoneBytes", "IOPS")
+    matches("elbencho#values phase", [[row[name] for name in names] for row in named])
     assert {(row["Label"], row["Phase"], row["Rank"]) for row in named} == {("x", "RWMIX50", "Total")}
     write(at(600, write=256))
     assert (tmp_path / "live.csv").read_text().count("ISO Date") == 1
     assert tmp_path / "live.csv" in parsed(one).needs.output_paths
 
 
-def test_hosts_work_in_explain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_hosts_work_in_explain(tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text("vm1\nvm2\n")
-
-    def explained(*words: str) -> str:
-        assert status_of("explain", *words) == 0
-        return capsys.readouterr().out
-
     for words in (["--hosts", "vm[1-2]"], ["--hostsfile", str(tmp_path / "hosts")], [f"--hostsfile={tmp_path}/hosts"]):
-        assert "4 threads" in explained("elbencho", *words, "-d", "-t", "2", "-n", "3", str(tmp_path))
-    assert "2 tasks" in explained("mdtest", "--hosts", "vm1,vm2", "--np", "2", "-n", "4", "-d", str(tmp_path))
+        assert "4 threads" in printed("explain", "elbencho", *words, "-d", "-t", "2", "-n", "3", str(tmp_path))
+    words = ["--hosts", "vm1,vm2", "--np", "2", "-n", "4", "-d", str(tmp_path)]
+    assert "2 tasks" in printed("explain", "mdtest", *words)
 
 
 def test_explain_says_what_each_phase_does(tmp_path: Path) -> None:

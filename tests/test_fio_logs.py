@@ -6,7 +6,6 @@ import base64
 import json
 import shutil
 import struct
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +28,8 @@ from iocurve.engine import plan
 from iocurve.engine.outcome import LogOutcome, WorkerOutcome
 from iocurve.foundation.errors import DialectError, PlanError
 from iocurve.job.explain import load_text
-from programs import status_of
-from test_fio_output import GROUPED, fio, fio_job, measured
+from programs import completed, status_of
+from test_fio_output import GROUPED, fio, fio_job, jobs_of, measured
 
 MS = 1_000_000
 
@@ -44,19 +43,20 @@ def log_of(
 ) -> LogOutcome:
     """Rows of: nanoseconds, kind, bytes, latency, offset (or operations, with windows)."""
     kinds = ("read", "write", "fsync")
+    at_ns, kind, size, service_ns, last = (list(column) for column in zip(*rows, strict=True))
     return LogOutcome(
         window_ns=window_ns,
         records=len(rows),
         lost=0,
         kinds=kinds,
-        at_ns=packed([row[0] for row in rows]),
-        kind=base64.b64encode(bytes(kinds.index(row[1]) for row in rows)).decode(),
-        bytes=packed([row[2] for row in rows]),
-        service_ns=packed([row[3] for row in rows], "d"),
+        at_ns=packed(at_ns),
+        kind=packed([kinds.index(name) for name in kind], "B"),
+        bytes=packed(size),
+        service_ns=packed(service_ns, "d"),
         response_ns="",
-        offset=packed([row[4] for row in rows]) if window_ns is None else "",
-        operations=packed([row[4] for row in rows]) if window_ns else "",
-        service_ns_max=packed([int(row[3]) * 2 for row in rows]) if window_ns else "",
+        offset=packed(last) if window_ns is None else "",
+        operations=packed(last) if window_ns else "",
+        service_ns_max=packed([int(value) * 2 for value in service_ns]) if window_ns else "",
         histograms=histograms,
     )
 
@@ -147,7 +147,7 @@ def test_names_and_columns_are_those_of_fio(tmp_path: Path) -> None:
     )
     # Long enough for a histogram.
     command = ["fio", "--name=a", "--size=1m", "--thinktime=1000", "--thinktime_blocks=8", *options.split()]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    assert completed(command, cwd=tmp_path).returncode == 0
     theirs = {path.name: path.read_text().splitlines() for path in tmp_path.glob("*.log")}
     ours = written(options, worker(log_of(EACH[:1])))
     assert set(theirs) == set(ours)
@@ -174,10 +174,8 @@ def test_the_fields_of_version_3() -> None:
 @pytest.mark.parametrize("version", [2, 3, 4, 5])
 def test_as_many_fields_as_fio_writes(version: int, tmp_path: Path) -> None:
     options = f"{GROUPED} --terse-version={version} --output-format=terse"
-    arguments = options.replace("--runtime=2", "--runtime=1").split()
-    done = subprocess.run(["fio", *arguments], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=30)
-    theirs = done.stdout.strip().split(";")
-    ours = terse(fio(options))
+    done = completed(["fio", *options.replace("--runtime=2", "--runtime=1").split()], cwd=tmp_path)
+    theirs, ours = done.stdout.strip().split(";"), terse(fio(options))
     # A disk under the directory has nine more.
     assert len(theirs) - len(ours) in {0, 9}
     assert (ours[0], ours[-1]) == (theirs[0], theirs[-1])
@@ -198,7 +196,7 @@ def test_json_plus_has_the_bins_of_the_latencies() -> None:
     read = document["jobs"][0]["read"]
     assert read["clat_ns"]["bins"] == {"151": 100, "1496": 300, "89600": 300, "2998272": 99, "2499805184": 1}
     assert "bins" not in read["lat_ns"]
-    assert "bins" not in json.loads(render_json(prepared, measured(prepared, fio_job(0))))["jobs"][0]["read"]["clat_ns"]
+    assert "bins" not in jobs_of(prepared, fio_job(0))[0]["read"]["clat_ns"]
 
 
 @cases("fio/bins_and_their_middles")
@@ -219,18 +217,18 @@ def test_a_bin_is_a_64th_of_a_power_of_two_wide_at_most(value_ns: int) -> None:
 
 def test_syncs_are_reported_on_their_own() -> None:
     prepared = fio("--name=a --size=1m --rw=write --output-format=json,normal")
-    worker = synthetic.worker_outcome(
-        {
-            "write": synthetic.kind({20_000: 200}, 4096),
-            "fsync": synthetic.kind({150_000: 60}, 0),
-            "fdatasync": synthetic.kind({200_000: 3}, 0),
-            "fsync_at_end": synthetic.kind({900_000: 1}, 0),
-        }
-    )
-    document = json.loads(render_json(prepared, measured(prepared, worker)))
-    sync = document["jobs"][0]["sync"]
+    latencies = {
+        "write": {20_000: 200},
+        "fsync": {150_000: 60},
+        "fdatasync": {200_000: 3},
+        "fsync_at_end": {900_000: 1},
+    }
+    kinds = {name: synthetic.kind(values, 4096 * (name == "write")) for name, values in latencies.items()}
+    worker = synthetic.worker_outcome(kinds)
+    [job] = jobs_of(prepared, worker)
+    sync = job["sync"]
     assert (sync["total_ios"], sync["lat_ns"]["N"], sync["lat_ns"]["max"]) == (60, 63, 200_000)
-    assert document["jobs"][0]["write"]["total_ios"] == 200
+    assert job["write"]["total_ios"] == 200
     text = render(prepared, measured(prepared, worker))
     assert "  fsync/fdatasync/sync_file_range:\n    sync (usec): min=150, max=200" in text
     assert "issued rwts: total=0,200,0,60 short=0,0,0,0 dropped=0,0,0,0" in text
@@ -238,11 +236,10 @@ def test_syncs_are_reported_on_their_own() -> None:
 
 def test_all_directions_as_one() -> None:
     prepared = fio(f"{GROUPED} --unified_rw_reporting=1 --output-format=json,normal")
-    result = measured(prepared, fio_job(0), fio_job(1))
-    [job] = json.loads(render_json(prepared, result))["jobs"]
+    [job] = jobs_of(prepared, fio_job(0), fio_job(1))
     assert not {"read", "write", "trim"} & set(job)
     assert (job["mixed"]["total_ios"], job["mixed"]["iops"], job["mixed"]["bw_mean"]) == (2000, 1000.0, 4000.0)
-    text = render(prepared, result)
+    text = render(prepared, measured(prepared, fio_job(0), fio_job(1)))
     assert "  mixed: IOPS=1000, BW=4000KiB/s (4096kB/s)(8000KiB/2000msec)" in text
     assert "  MIXED: bw=4000KiB/s" in text
     assert "READ: bw=" not in text
@@ -250,8 +247,7 @@ def test_all_directions_as_one() -> None:
 
 
 def test_all_directions_as_one_and_apart() -> None:
-    prepared = fio(f"{GROUPED} --unified_rw_reporting=both")
-    [job] = json.loads(render_json(prepared, measured(prepared, fio_job(0), fio_job(1))))["jobs"]
+    [job] = jobs_of(fio(f"{GROUPED} --unified_rw_reporting=both"), fio_job(0), fio_job(1))
     totals = {kind: job[kind]["total_ios"] for kind in ("read", "write", "trim", "mixed")}
     assert totals == {"read": 1600, "write": 400, "trim": 0, "mixed": 2000}
 
@@ -334,17 +330,11 @@ def test_options_of_a_replay_need_one(tmp_path: Path) -> None:
 def test_a_trace_that_was_written_has_every_operation(options: str, tmp_path: Path) -> None:
     assert status_of("fio", "--name=a", *options.split(), "--write_iolog=x", "--eta=never", "--output=out") == 0
     lines = (tmp_path / "x").read_text().splitlines()
-    actions = [line.split(maxsplit=1)[1] for line in lines if not line.startswith("fio")]
-    assert sorted(actions) == sorted(
-        expected_actions(2 if "numjobs" in options else 1, 2 if "nrfiles" in options else 1)
-    )
-
-
-def expected_actions(numjobs: int, files: int) -> list[str]:
-    names = [f"a.{jobnum}.{file}" for jobnum in range(numjobs) for file in range(files)]
-    kind, blocks = ("write", 3) if files == 1 else ("read", 2)
-    moved = [f"{name} {kind} {4096 * block} 4096" for name in names for block in range(blocks)]
-    return moved + [f"{name} {action}" for name in names for action in ("add", "open", "close")]
+    count, kind, blocks = (2, "read", 2) if "numjobs" in options else (1, "write", 3)
+    names = [f"a.{jobnum}.{file}" for jobnum in range(count) for file in range(count)]
+    expected = [f"{name} {kind} {4096 * block} 4096" for name in names for block in range(blocks)]
+    expected += [f"{name} {action}" for name in names for action in ("add", "open", "close")]
+    assert sorted(line.split(maxsplit=1)[1] for line in lines if not line.startswith("fio")) == sorted(expected)
 
 
 def test_a_trace_has_no_flushes() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,8 @@ from iocurve.dialects.fio.output.disk_util import DiskWatch
 from iocurve.dialects.fio.output.formats import render, render_json
 from iocurve.dialects.fio.output.normal import scaled
 from iocurve.engine.outcome import CpuTime, FailureOutcome, SteadyOutcome, SteadySample, WorkerOutcome
-from iocurve.result.document import Point, Result
+from iocurve.result.document import Result
+from programs import completed
 
 SECOND = 1_000_000_000
 MACHINE = HeldMachine(directories=frozenset({"/d"}))
@@ -32,8 +32,14 @@ def fio(arguments: str) -> FioCommand:
 
 
 def measured(prepared: FioCommand, *workers: WorkerOutcome) -> Result:
-    point = Point(name="fio", family="fio", axes={}, plan=prepared.plan, outcome=synthetic.outcome(*workers))
+    point = synthetic.point(prepared.plan, *workers, name="fio", family="fio")
     return synthetic.result([point], kind="fio")
+
+
+def jobs_of(prepared: FioCommand, *workers: WorkerOutcome) -> list[dict[str, Any]]:
+    """The jobs of fio's JSON."""
+    found: list[dict[str, Any]] = json.loads(render_json(prepared, measured(prepared, *workers)))["jobs"]
+    return found
 
 
 def fio_job(number: int, *, report_group: int = 0, **more: Any) -> WorkerOutcome:
@@ -76,8 +82,7 @@ def test_a_group_is_one_entry_with_merged_figures() -> None:
 
 def test_options_are_as_written_and_always_name_direction_and_depth() -> None:
     matches("fio_output/options_are_as_written_and_always_name", grouped_json()["jobs"][0]["job options"])
-    prepared = fio("--size=1m --name=a")
-    job = json.loads(render_json(prepared, measured(prepared, fio_job(0))))["jobs"][0]
+    (job,) = jobs_of(fio("--size=1m --name=a"), fio_job(0))
     assert job["job options"] == {"rw": "read", "iodepth": "1", "name": "a"}
 
 
@@ -105,37 +110,28 @@ def test_latency_is_slat_and_clat_where_it_was_taken_apart() -> None:
 
 
 def test_without_group_reporting_each_job_is_an_entry() -> None:
-    prepared = fio(
-        "--name=a --size=1m --numjobs=2 --name=b --size=1m --stonewall --lat_percentiles=1 --clat_percentiles=0"
-    )
-    workers = [fio_job(0), fio_job(1, report_group=1), fio_job(0, report_group=2, group=1)]
-    jobs = json.loads(render_json(prepared, measured(prepared, *workers)))["jobs"]
+    words = "--name=a --size=1m --numjobs=2 --name=b --size=1m --stonewall --lat_percentiles=1 --clat_percentiles=0"
+    jobs = jobs_of(fio(words), fio_job(0), fio_job(1, report_group=1), fio_job(0, report_group=2, group=1))
     assert [(job["jobname"], job["groupid"]) for job in jobs] == [("a", 0), ("a", 0), ("b", 1)]
     assert jobs[0]["read"]["bw_agg"] == 50.0
-    assert "percentile" in jobs[2]["read"]["lat_ns"]
-    assert "percentile" not in jobs[2]["read"]["clat_ns"]
+    read = jobs[2]["read"]
+    assert ["percentile" in read[name] for name in ("lat_ns", "clat_ns")] == [True, False]
 
 
 def test_a_share_of_a_group_whose_jobs_end_at_different_times_is_of_its_bandwidth_as_in_fio() -> None:
     """The mean of a job over the bytes of all jobs in the time in which one of them ran."""
-    prepared = fio("--name=a --size=1m --numjobs=2")
     workers = [fio_job(0), fio_job(1, report_group=1).replace(window_end_ns=3 * SECOND)]
-    jobs = json.loads(render_json(prepared, measured(prepared, *workers)))["jobs"]
-    assert jobs[0]["read"]["bw_agg"] == pytest.approx(75.0)
+    assert jobs_of(fio("--name=a --size=1m --numjobs=2"), *workers)[0]["read"]["bw_agg"] == pytest.approx(75.0)
 
 
 def test_response_under_a_rate_and_errors_are_ours() -> None:
-    prepared = fio("--name=a --size=1m --rate_iops=10")
-    paced = synthetic.kind({1_000: 10}, 4096, response={5_000: 10})
-    worker = synthetic.worker_outcome(
-        {"read": paced}, state="failed", error="server gone", labels=("payload_discarded",)
-    )
-    job = json.loads(render_json(prepared, measured(prepared, worker)))["jobs"][0]
-    assert job["error"] == 5
-    assert job["iocurve"]["errors"] == ["server gone"]
-    assert job["iocurve"]["labels"] == ["payload_discarded"]
-    assert job["iocurve"]["response_ns"]["read"]["max"] == 5_000
-    assert job["read"]["lat_ns"]["max"] == 1_000
+    paced = {"read": synthetic.kind({1_000: 10}, 4096, response={5_000: 10})}
+    labels = ("payload_discarded",)
+    worker = synthetic.worker_outcome(paced, state="failed", error="server gone", labels=labels)
+    (job,) = jobs_of(fio("--name=a --size=1m --rate_iops=10"), worker)
+    own = job["iocurve"]
+    assert (job["error"], own["errors"], own["labels"]) == (5, ["server gone"], [*labels])
+    assert (own["response_ns"]["read"]["max"], job["read"]["lat_ns"]["max"]) == (5_000, 1_000)
 
 
 @cases("fio/the_first_error_is_told")
@@ -181,16 +177,16 @@ def test_numbers_as_fio_shortens_them(value: float, base: int, text: str) -> Non
 @pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
 def test_keys_are_those_of_fio(tmp_path: Path) -> None:
     arguments = GROUPED.replace("--runtime=2", "--runtime=1").split()
-    command = ["fio", *arguments, "--lat_percentiles=1", "--output-format=json"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=30)
+    done = completed(["fio", *arguments, "--lat_percentiles=1", "--output-format=json"], cwd=tmp_path)
     theirs = json.loads(done.stdout[done.stdout.index("{") :])
     prepared = fio(f"{GROUPED} --lat_percentiles=1")
     ours = json.loads(render_json(prepared, measured(prepared, fio_job(0), fio_job(1))))
     # The synthetic result is of no disk.
     assert keys(theirs) - keys(ours) <= {".disk_util"}
     assert {key for key in keys(ours) - keys(theirs) if "iocurve" not in key and "global options" not in key} == set()
-    theirs.pop("disk_util", None)
-    assert types(theirs) == types(ours)
+    # Of what scripts read: whole numbers stay whole.
+    types, of_ours = ({name: type(value) for name, value in one["jobs"][0]["read"].items()} for one in (theirs, ours))
+    assert types == of_ours
 
 
 def keys(document: Any, path: str = "") -> set[str]:
@@ -202,12 +198,6 @@ def keys(document: Any, path: str = "") -> set[str]:
     return {f"{path}.{key}" for key in document} | {
         key for name, value in document.items() for key in keys(value, f"{path}.{name}")
     }
-
-
-def types(document: dict[str, Any]) -> dict[str, str]:
-    """Of what scripts read: whole numbers stay whole."""
-    read = document["jobs"][0]["read"]
-    return {name: type(value).__name__ for name, value in read.items()}
 
 
 STEADY = SteadyOutcome(
@@ -224,31 +214,29 @@ STEADY = SteadyOutcome(
 
 def test_a_steady_state_is_told_as_fio_tells_it() -> None:
     prepared = fio("--name=a --size=1m --ss=iops_slope:0.3% --ss_dur=2 --time_based --runtime=9")
-    result = measured(prepared, fio_job(0).replace(steady_state=STEADY))
-    [job] = json.loads(render_json(prepared, result))["jobs"]
-    matches("fio_output/a_steady_state_is_told_as_fio_tells", job["steadystate"])
+    worker = fio_job(0).replace(steady_state=STEADY)
+    matches("fio_output/a_steady_state_is_told_as_fio_tells", jobs_of(prepared, worker)[0]["steadystate"])
     line = "  steadystate  : attained=yes, bw=1608KiB/s (1647kB/s), iops=402, iops slope=0.125%"
-    assert line in render(prepared, result).splitlines()
+    assert line in render(prepared, measured(prepared, worker)).splitlines()
 
 
 def test_writing_and_reading_back_have_times_of_their_own() -> None:
     """As in fio: one second of two was for writing, the other for what was read back."""
-    prepared = fio("--name=a --size=1m --rw=write --verify=crc32c")
     worker = fio_job(0).replace(read_back_ns=SECOND)
-    [job] = json.loads(render_json(prepared, measured(prepared, worker)))["jobs"]
+    [job] = jobs_of(fio("--name=a --size=1m --rw=write --verify=crc32c"), worker)
     matches("fio#writing reading", {kind: (job[kind]["runtime"], job[kind]["iops"]) for kind in ("read", "write")})
-    mixed = fio("--name=a --size=1m --rw=randrw --verify=crc32c")
-    [job] = json.loads(render_json(mixed, measured(mixed, worker)))["jobs"]
+    [job] = jobs_of(fio("--name=a --size=1m --rw=randrw --verify=crc32c"), worker)
     assert (job["read"]["runtime"], job["write"]["runtime"]) == (2000, 1000)
 
 
 def test_reads_of_a_backlog_are_over_the_run() -> None:
     """They are in flight next to the writes; the phase in which nothing but reading is done takes a microsecond."""
     prepared = fio("--name=a --size=1m --rw=randwrite --verify=crc32c --verify_backlog=2")
-    result = measured(prepared, fio_job(0).replace(read_back_ns=1000))
-    [job] = json.loads(render_json(prepared, result))["jobs"]
+    worker = fio_job(0).replace(read_back_ns=1000)
+    [job] = jobs_of(prepared, worker)
     assert (job["read"]["runtime"], job["read"]["iops"]) == (2000, 400.0)
-    assert "  read: IOPS=400, BW=1600KiB/s (1638kB/s)(3200KiB/2000msec)" in render(prepared, result).splitlines()
+    line = "  read: IOPS=400, BW=1600KiB/s (1638kB/s)(3200KiB/2000msec)"
+    assert line in render(prepared, measured(prepared, worker)).splitlines()
 
 
 @pytest.mark.parametrize(("start", "end", "together_s"), [(0, 2, 4), (1, 3, 4), (4, 6, 6), (5, 7, 6)])
@@ -274,15 +262,12 @@ def test_a_group_has_one_rate_in_every_form(start: int, end: int, together_s: in
 
 def test_a_depth_that_was_found_is_told_with_its_latency() -> None:
     options = "--latency_target=500us --latency_window=100ms --latency_percentile=90 --iodepth=8"
-    prepared = fio(f"--name=a --size=1m {options}")
-    result = measured(prepared, fio_job(0).replace(latency_depth=3))
-    [job] = json.loads(render_json(prepared, result))["jobs"]
-    matches(
-        "fio_output/a_depth_that_was_found_is_told",
-        {name: job[f"latency_{name}"] for name in ("target", "window", "percentile", "depth")},
-    )
+    prepared, worker = fio(f"--name=a --size=1m {options}"), fio_job(0).replace(latency_depth=3)
+    [job] = jobs_of(prepared, worker)
+    found = {name: job[f"latency_{name}"] for name in ("target", "window", "percentile", "depth")}
+    matches("fio_output/a_depth_that_was_found_is_told", found)
     line = "     latency   : target=500000, window=100000, percentile=90.00%, depth=3"
-    assert line in render(prepared, result).splitlines()
+    assert line in render(prepared, measured(prepared, worker)).splitlines()
 
 
 def test_disks_are_those_below_the_files_and_their_counters_are_differences(tmp_path: Path) -> None:
@@ -312,6 +297,6 @@ def test_disks_are_those_below_the_files_and_their_counters_are_differences(tmp_
 
 def test_job_options_of_a_reported_group_are_those_of_its_last_job() -> None:
     prepared = fio("--name=a --size=1m --bs=4k --group_reporting --name=b --size=2m --bs=8k --description=x")
-    (job,) = json.loads(render_json(prepared, measured(prepared, fio_job(0), fio_job(1))))["jobs"]
-    assert job["jobname"] == "a"
-    assert (job["job options"]["bs"], job["job options"]["description"]) == ("8k", "x")
+    (job,) = jobs_of(prepared, fio_job(0), fio_job(1))
+    options = job["job options"]
+    assert (job["jobname"], options["bs"], options["description"]) == ("a", "8k", "x")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 from data import synthetic
 from data.synthetic import capped, kind, outcome, plan, spread, worker_outcome, worker_plan
@@ -18,12 +19,10 @@ from iocurve.foundation.units import KIB, MILLISECOND_NS, SECOND_NS
 from iocurve.report import article
 from iocurve.result.document import (
     CachePolicy,
-    FamilyFacts,
     Finding,
     Interval,
     Point,
     Result,
-    ScenarioFacts,
     SearchFacts,
     TargetFacts,
 )
@@ -44,37 +43,12 @@ def job(name: str, operations: dict[str, int], block_bytes: int, *, group: int =
 
 def point(name: str, *loads: tuple[Worker, dict[str, tuple[int, int]]]) -> Point:
     """A point of one second; each worker with IOPS and median latency in nanoseconds by kind."""
-    outcomes = [
-        worker_outcome(
-            {
-                what: kind(spread(median_ns, iops), block_bytes_min(worker.operations[0].blocks))
-                for what, (iops, median_ns) in measured.items()
-            },
-            number=number,
-            job=worker.job,
-            report_group=worker.report_group,
-        )
-        for number, (worker, measured) in enumerate(loads)
-    ]
-    workers = [worker for worker, _ in loads]
-    return Point(name=name, family=name, axes={}, plan=plan(workers), outcome=outcome(*outcomes))
-
-
-def scenario(points: list[Point], policies: dict[str, CachePolicy] | None = None, *figures: PublishedFigure) -> Result:
-    facts = ScenarioFacts(
-        name="tiny",
-        title="Tiny",
-        why="To see it.",
-        form="full",
-        targets={"volume": TargetFacts(kind="nfs", address="nfs://server/vol")},
-        families=tuple(
-            FamilyFacts(name=name, title=f"Title of {name}", cache=(policies or {}).get(name, "untouched"))
-            for name in dict.fromkeys(one.family for one in points)
-        ),
-        tag="tag",
-    )
-    reference = Reference(name="page", title="A page", source="a page", conditions=Conditions(), figures=figures)
-    return synthetic.result(points, kind="scenario").replace(scenario=facts, references=(reference,) if figures else ())
+    outcomes = []
+    for number, (worker, measured) in enumerate(loads):
+        block_bytes = block_bytes_min(worker.operations[0].blocks)
+        kinds = {what: kind(spread(median_ns, iops), block_bytes) for what, (iops, median_ns) in measured.items()}
+        outcomes.append(worker_outcome(kinds, number=number, job=worker.job, report_group=worker.report_group))
+    return synthetic.point(plan([worker for worker, _ in loads]), *outcomes, name=name, family=name)
 
 
 # ---- jobs
@@ -149,13 +123,12 @@ def disks() -> Result:
         (job("writer", {"write": 1}, 64 * KIB), {"write": (2_930, 170 * MILLISECOND_NS)}),
     ]
     points = [point("writes", writes), point("reads", reads), point("both", *both), point("large", *large)]
-    made = scenario(points, {"writes": "uncached", "reads": "warmed", "both": "warmed", "large": "warmed"})
-    assert made.scenario is not None
+    caches: dict[str, CachePolicy] = {"writes": "uncached", "reads": "warmed", "both": "warmed", "large": "warmed"}
     targets = {
         name: capped(TargetFacts(kind="emulated_disk", address=f"disk:{name}"), iops=iops)
         for name, iops in (("nocache", 12_800), ("readcache", 77_000))
     }
-    return made.replace(scenario=made.scenario.replace(targets=targets))
+    return synthetic.scenario(points, caches, **targets)
 
 
 def test_a_scenario_of_single_loads_has_one_headline_for_each() -> None:
@@ -172,25 +145,16 @@ def six_loads(*figures: PublishedFigure) -> Result:
         ("sequential-mix", 64 * KIB): {"read": 3_500, "write": 3_500},
         ("random-mix", 8 * KIB): {"read": 30_000, "write": 30_000},
     }
-    points = [
-        point(name, (_shared(name, block, kinds), {what: (iops, MILLISECOND_NS) for what, iops in kinds.items()}))
-        for (name, block), kinds in rates.items()
-    ]
-    depths = [
-        synthetic.nfs_point(
-            f"depth {depth}",
-            "latency",
-            {"order": "random", "block_bytes": 8 * KIB, "read_percent": 100, "depth": depth, "nconnect": 1},
-            iops,
-        )
-        for depth, iops in ((12, 17_000), (384, 65_000))
-    ]
-    return scenario([*points, *depths], None, *figures)
-
-
-def _shared(name: str, block_bytes: int, kinds: dict[str, int]) -> Worker:
-    random_percent = 0 if name.startswith("sequential") else 100
-    return worker_plan([(what, 50) for what in kinds], block_bytes=block_bytes, random_percent=random_percent)
+    points = []
+    for (name, block), kinds in rates.items():
+        random_percent = 0 if name.startswith("sequential") else 100
+        worker = worker_plan([(what, 50) for what in kinds], block_bytes=block, random_percent=random_percent)
+        points.append(point(name, (worker, {what: (iops, MILLISECOND_NS) for what, iops in kinds.items()})))
+    for depth, iops in ((12, 17_000), (384, 65_000)):
+        axes = synthetic.AXES | {"block_bytes": 8 * KIB, "depth": depth}
+        points.append(synthetic.nfs_point(f"depth {depth}", "latency", axes, iops))
+    reference = Reference(name="page", title="A page", source="a page", conditions=Conditions(), figures=figures)
+    return synthetic.scenario(points).replace(references=(reference,) if figures else ())
 
 
 def test_of_many_loads_the_best_are_shown_in_the_order_of_measurement() -> None:
@@ -198,21 +162,21 @@ def test_of_many_loads_the_best_are_shown_in_the_order_of_measurement() -> None:
 
 
 def test_loads_of_the_document_go_first() -> None:
-    shown = tiles(
-        six_loads(
-            PublishedFigure(family="random-read", kind="read", unit="IOPS", value=300_000),
-            PublishedFigure(family="random-mix", kind="read", unit="IOPS", value=150_000),
-            PublishedFigure(family="sequential-mix", kind="read", unit="MiB/s", value=2_000),
-        )
-    )
-    matches("headlines/loads_of_the_document_go_first", [(value, unit, what) for value, unit, what, _ in shown])
+    published: list[tuple[str, Literal["IOPS", "MiB/s"], int]] = [
+        ("random-read", "IOPS", 300_000),
+        ("random-mix", "IOPS", 150_000),
+        ("sequential-mix", "MiB/s", 2_000),
+    ]
+    figures = [PublishedFigure(family=name, kind="read", unit=unit, value=value) for name, unit, value in published]
+    matches("headlines/loads_of_the_document_go_first", [tile[:3] for tile in tiles(six_loads(*figures))])
 
 
 # ---- searches
 
 
-def searched(question: str, workload: str, *findings: Finding, stopped: str = ".") -> SearchFacts:
-    return SearchFacts(question=question, workload=workload, findings=findings, stopped=stopped)
+def searched(*findings: Finding, kind: str = "max", points: Sequence[Point] = ()) -> Result:
+    facts = SearchFacts(question="?", workload="rw=randread bs=4k", findings=findings, stopped="it was found")
+    return synthetic.result(points, kind=kind).replace(search=facts)
 
 
 def knee() -> Result:
@@ -228,17 +192,14 @@ def knee() -> Result:
         Finding(name=name, unit=unit, figure=Interval(value=value, low=low, high=high))
         for name, unit, value, low, high in found
     ]
-    facts = searched("how much must be in flight", "rw=randread bs=4k", *findings, stopped="it was found")
-    depths = tuple(one for one in synthetic.envelope().points if one.family == "depth" and one.axes["nconnect"] == 8)
-    return synthetic.result(depths, kind="knee").replace(search=facts)
+    depths = [one for one in synthetic.envelope().points if one.family == "depth" and one.axes["nconnect"] == 8]
+    return searched(*findings, kind="knee", points=depths)
 
 
 def test_an_article_has_the_command_of_a_search_with_its_target_and_workload() -> None:
     text = article.markdown(article.article([read(knee())]), {}, "$appendix")
     [command] = re.findall(r"^iocurve knee .*$", text, re.MULTILINE)
-    named = knee()
-    assert named.search
-    assert shlex.split(command) == ["iocurve", "knee", named.target.address, "--workload", named.search.workload]
+    assert shlex.split(command) == ["iocurve", "knee", knee().target.address, "--workload", "rw=randread bs=4k"]
 
 
 def test_a_knee_has_its_findings_with_their_intervals_and_no_terms_of_the_law() -> None:
@@ -248,15 +209,13 @@ def test_a_knee_has_its_findings_with_their_intervals_and_no_terms_of_the_law() 
 @cases("report/bounds")
 def test_bounds_are_told_where_they_are_known_and_differ(figure: dict[str, float], detail: str) -> None:
     finding = Finding(name="highest rate", unit="IOPS", figure=Interval.from_builtins(figure))
-    facts = searched("?", "rw=randread", finding)
-    ((_, _, what, told),) = tiles(synthetic.result([], kind="max").replace(search=facts))
-    assert (what, told) == ("highest rate", " · ".join(filter(None, ("rw=randread", detail))))
+    ((_, _, what, told),) = tiles(searched(finding))
+    assert (what, told) == ("highest rate", " · ".join(filter(None, ("rw=randread bs=4k", detail))))
 
 
 def test_a_latency_beyond_a_millisecond_is_told_in_milliseconds() -> None:
     figure = Interval(value=680_000.0, low=999_000.0, high=1_200_000.0)
-    facts = searched("?", "rw=randread", Finding(name="p99 at this rate", unit="µs", figure=figure))
-    matches("report#latency beyond", tiles(synthetic.result([], kind="max").replace(search=facts)))
+    matches("report#latency beyond", tiles(searched(Finding(name="p99 at this rate", unit="µs", figure=figure))))
 
 
 # ---- names of loads

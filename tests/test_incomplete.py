@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import signal
-import subprocess
 import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -14,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from data import synthetic
-from goldens import cases
+from goldens import cases, present
 from iocurve.analysis import read
 from iocurve.dialects.elbencho import command as elbencho
 from iocurve.dialects.mdtest import command as mdtest
@@ -27,7 +25,7 @@ from iocurve.report.figures import figures
 from iocurve.report.table import result_table
 from iocurve.result.document import Result
 from iocurve.result.document_file import RESULT_NAME
-from programs import IOCURVE, iocurve, status_of
+from programs import iocurve, printed, started, status_of, stopped
 
 REASON = "Ctrl-C after point 3 of 26"
 PASSING = ("--fail-if", "p99 > 100s")
@@ -49,51 +47,43 @@ def with_a_failed_point() -> Result:
 
 
 @pytest.mark.parametrize("expressions", [PASSING, FAILING])
-def test_a_check_of_an_incomplete_result_ends_with_1(
-    expressions: tuple[str, str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_check_of_an_incomplete_result_ends_with_1(expressions: tuple[str, str], tmp_path: Path) -> None:
     interrupted().write(tmp_path / RESULT_NAME)
     files = ("--junit", f"{tmp_path}/j.xml", "--markdown", f"{tmp_path}/m.md")
-    assert status_of("check", str(tmp_path), *expressions, *files) == 1
-    assert capfd.readouterr().out.splitlines()[0] == f"INCOMPLETE  the run was interrupted: {REASON}"
+    out = printed("check", str(tmp_path), *expressions, *files, status=1)
+    assert out.splitlines()[0] == f"INCOMPLETE  the run was interrupted: {REASON}"
     suites = ET.parse(tmp_path / "j.xml").getroot()
     assert sum(int(suite.get("errors", 0)) for suite in suites) >= 1
     assert REASON in str(next(suites.iter("error")).get("message"))
     assert f"**incomplete**: the run was interrupted: {REASON}" in (tmp_path / "m.md").read_text()
 
 
-def test_a_check_of_a_result_with_a_failed_point_ends_with_1(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_check_of_a_result_with_a_failed_point_ends_with_1(tmp_path: Path) -> None:
     result = with_a_failed_point()
     result.write(tmp_path / RESULT_NAME)
-    assert status_of("check", str(tmp_path), *PASSING) == 1
-    assert capfd.readouterr().out.splitlines()[0] == f"INCOMPLETE  {result.points[0].name}: failed"
+    out = printed("check", str(tmp_path), *PASSING, status=1)
+    assert out.splitlines()[0] == f"INCOMPLETE  {result.points[0].name}: failed"
 
 
-def test_a_check_of_a_whole_result_tells_nothing_of_that(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_check_of_a_whole_result_tells_nothing_of_that(tmp_path: Path) -> None:
     synthetic.envelope().write(tmp_path / RESULT_NAME)
-    assert status_of("check", str(tmp_path), *PASSING) == 0
-    assert "INCOMPLETE" not in capfd.readouterr().out
+    assert "INCOMPLETE" not in printed("check", str(tmp_path), *PASSING)
 
 
-def test_a_comparison_with_an_incomplete_result_ends_with_1_where_it_is_checked(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_comparison_with_an_incomplete_result_ends_with_1_where_it_is_checked(tmp_path: Path) -> None:
     synthetic.envelope().write(tmp_path / "a.json")
     interrupted().write(tmp_path / "b.json")
-    words = ("compare", f"{tmp_path}/a.json", f"{tmp_path}/b.json")
-    assert status_of(*words, "--fail-if", "p99 change > 1000%") == 1
-    assert f"INCOMPLETE  B: the run was interrupted: {REASON}" in capfd.readouterr().out
+    words = ("compare", f"{tmp_path}/a.json", f"{tmp_path}/b.json", "--fail-if", "p99 change > 1000%")
+    assert f"INCOMPLETE  B: the run was interrupted: {REASON}" in printed(*words, status=1)
 
 
-def test_a_history_leaves_incomplete_results_out(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    synthetic.envelope().write(tmp_path / "a.json")
-    interrupted().write(tmp_path / "b.json")
-    with_a_failed_point().write(tmp_path / "c.json")
-    assert status_of("history", str(tmp_path), "--json") == 0
-    printed = capfd.readouterr()
-    assert [run["source"] for run in json.loads(printed.out)["runs"]] == ["a.json"]
-    assert f"left out: {tmp_path}/b.json: the run was interrupted: {REASON}" in printed.err
-    assert f"left out: {tmp_path}/c.json" in printed.err
+def test_a_history_leaves_incomplete_results_out(tmp_path: Path) -> None:
+    for name, result in (("a", synthetic.envelope()), ("b", interrupted()), ("c", with_a_failed_point())):
+        result.write(tmp_path / f"{name}.json")
+    ran = iocurve("history", str(tmp_path), "--json")
+    assert [run["source"] for run in json.loads(ran.stdout)["runs"]] == ["a.json"]
+    assert f"left out: {tmp_path}/b.json: the run was interrupted: {REASON}" in ran.stderr
+    assert f"left out: {tmp_path}/c.json" in ran.stderr
 
 
 def test_the_row_of_a_failed_point_says_so() -> None:
@@ -109,8 +99,7 @@ def test_the_row_of_a_failed_point_says_so() -> None:
 
 def cut(plan: Plan) -> Outcome:
     """The plan, as if its run had failed at its end."""
-    outcome = local.run(plan)
-    return outcome.replace(state="failed")
+    return local.run(plan).replace(state="failed")
 
 
 def test_the_row_of_an_aborted_phase_of_elbencho_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,26 +136,19 @@ def test_mdtests_table_has_no_values_of_iterations_that_did_not_run(
 
 @pytest.mark.slow
 @cases("measure/text_that_was_kept")
+@pytest.mark.usefixtures("runtime")
 def test_text_that_was_kept_of_a_run_that_ended_early_says_so(words: str, name: str, tmp_path: Path) -> None:
-    command = [*IOCURVE, *words.split()]
-    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
-    with subprocess.Popen(
-        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stderr
-        for line in process.stderr:
-            if ", running" in line:
-                break
+    with started(*words.split(), cwd=tmp_path) as process:
+        assert any(", running" in line for line in present(process.stderr))
         # Something is measured.
         time.sleep(0.5)
-        process.send_signal(signal.SIGTERM)
-        stdout, stderr = process.communicate(timeout=60)
-    assert process.returncode == 128 + signal.SIGTERM, stderr
-    lines = ((tmp_path / name).read_text() if name else stdout).splitlines()
+        ran = stopped(process, signal.SIGTERM)
+    assert ran.returncode == 128 + signal.SIGTERM, ran.stderr
+    lines = ((tmp_path / name).read_text() if name else ran.stdout).splitlines()
     assert "incomplete: " in lines[0] + lines[-1]
     if name:
         return
-    (tmp_path / "kept.txt").write_text(stdout)
+    (tmp_path / "kept.txt").write_text(ran.stdout)
     measured, _ = read_all([tmp_path / "kept.txt"])
     assert {one.state for one in measured} == {"interrupted"}
 

@@ -42,7 +42,18 @@ from iocurve.engine.plan import (
 )
 from iocurve.foundation.units import KIB, MIB, SECOND_NS, TIB
 from iocurve.result.caps import caps
-from iocurve.result.document import HostFacts, LayoutFacts, MachineUse, Point, Result, TargetFacts, Turn
+from iocurve.result.document import (
+    CachePolicy,
+    FamilyFacts,
+    HostFacts,
+    LayoutFacts,
+    MachineUse,
+    Point,
+    Result,
+    ScenarioFacts,
+    TargetFacts,
+    Turn,
+)
 
 NAME = "SYNTHETIC, nothing was measured"
 Values = Mapping[int, int]
@@ -367,6 +378,26 @@ def with_worker(one: Point, **changes: Any) -> Point:
     """The point, with changes of what its worker did."""
     (worker,) = one.outcome.workers
     return one.replace(outcome=outcome(worker.replace(**changes)))
+
+
+def scenario(
+    points: Sequence[Point], caches: Mapping[str, CachePolicy] | None = None, **targets: TargetFacts
+) -> Result:
+    """The result of a scenario whose families are those of the points, each with the policy of its cache."""
+    families = dict.fromkeys(one.family for one in points)
+    facts = ScenarioFacts(
+        name="tiny",
+        title="Tiny",
+        why="To see it.",
+        form="full",
+        targets=targets or {"volume": TargetFacts(kind="nfs", address="nfs://server/vol")},
+        families=tuple(
+            FamilyFacts(name=name, title=f"Title of {name}", cache=(caches or {}).get(name, "untouched"))
+            for name in families
+        ),
+        tag="tag",
+    )
+    return result(points, kind="scenario").replace(scenario=facts)
 
 
 def capped(target: TargetFacts, **limits: int) -> TargetFacts:
