@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -14,12 +13,11 @@ from rich.console import Console
 from bench.servers import Server
 from bench.servers import volume as serve
 from data import synthetic
-from data.synthetic import capped, kind, outcome, plan, worker_outcome, worker_plan
+from data.synthetic import capped, kind, plan, worker_outcome, worker_plan
 from goldens import Golden, cases, data, matches, present
 from iocurve.analysis import read
 from iocurve.analysis.client_limits import client_verdicts, fairness_of
 from iocurve.analysis.limits import limit_of, verdict_of, with_verdicts, without_verdicts
-from iocurve.cli.commands import run
 from iocurve.engine import plan as planned
 from iocurve.engine.outcome import Outcome, WorkerOutcome
 from iocurve.engine.plan import NfsEngine
@@ -48,6 +46,7 @@ from iocurve.targets import opened_target as place
 from iocurve.targets import target as targets
 from iocurve.volume import control
 from plans import READ, WRITE, file_plan, nfs_engine, plan_of, worker
+from programs import printed
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("runtime")]
 
@@ -184,21 +183,17 @@ def client(number: int, machine: MachineUse = IDLE) -> ClientOutcome:
 
 def at(*clients: tuple[int, MachineUse], depth: int = 1000, kinds: str = "read") -> Point:
     """One second of 64 KiB blocks of 1 ms on each client: the number of blocks, and the use of its machine."""
-    workers = []
-    for number in range(len(clients)):
-        worker = worker_plan([(kinds, 100)], block_bytes=BLOCK, depth=depth, nconnect=1)
-        assert isinstance(worker.engine, NfsEngine)
-        engine = NfsEngine(mount=worker.engine.mount.replace(source=None))
-        workers.append(worker.replace(client=number, engine=engine))
+    worker = worker_plan([(kinds, 100)], block_bytes=BLOCK, depth=depth, nconnect=1)
+    assert isinstance(worker.engine, NfsEngine)
+    worker = worker.replace(engine=NfsEngine(mount=worker.engine.mount.replace(source=None)))
     outcomes = [
         worker_outcome({kinds: kind({1_000_000: blocks}, BLOCK)}, number=number)
         for number, (blocks, _) in enumerate(clients)
     ]
     found = tuple(client(number, machine) for number, (_, machine) in enumerate(clients))
     machine = max((machine for _, machine in clients), key=lambda one: one.busy_share)
-    return Point(
-        name="p", family="f", axes={}, plan=plan(workers), outcome=outcome(*outcomes), machine=machine, clients=found
-    )
+    planned = plan([worker.replace(client=number) for number in range(len(clients))])
+    return synthetic.point(planned, *outcomes, machine=machine, clients=found)
 
 
 def group_and_clients(point: Point, target: TargetFacts) -> tuple[Limit, list[tuple[str, str]]]:
@@ -264,27 +259,24 @@ def document() -> Result:
     return with_verdicts(synthetic.result([point], target=FREE).replace(cluster=cluster))
 
 
-def test_verdicts_and_fairness_are_in_table_report_and_answers(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_verdicts_and_fairness_are_in_table_report_and_answers(tmp_path: Path) -> None:
     result = document()
     limited = "client 2 of 3: client's CPU; 2 of 3 clients: inconclusive"
-    table = clients_table(result)
-    out = Console(file=io.StringIO(), width=150, color_system=None)
-    assert table is not None
-    out.print(table)
-    assert isinstance(out.file, io.StringIO)
-    assert out.file.getvalue().split("\n")[1].split("  ")[0] == "p"
+    out = Console(width=150, color_system=None)
+    with out.capture() as captured:
+        out.print(present(clients_table(result)))
+    shown = captured.get()
+    assert shown.split("\n")[1].split("  ")[0] == "p"
     for cell in ("3 of 3", "vm2: 3.1 MiB/s", "vm1: 6.2 MiB/s", "0.926", limited):
-        assert cell in out.file.getvalue()
+        assert cell in shown
     group, each = shared(read(result))
     assert group.table.rows == (("p", "vm2: 3.1 MiB/s", "vm1: 6.2 MiB/s", limited, "3 of 3", "250", "15.6", "0.926"),)
     matches("measure#verdicts fairness", [(row[1], row[-1]) for row in each.table.rows])
     assert clients_table(synthetic.envelope()) is None
     result.write(tmp_path / "result.json")
     assert Result.read(tmp_path / "result.json") == result
-    assert run(["why", str(tmp_path)]) == 0
-    assert f"  client 2 of 3 (vm2): client's CPU (likely): {OWN_CPU}" in capsys.readouterr().out.splitlines()
+    lines = printed("why", str(tmp_path)).splitlines()
+    assert f"  client 2 of 3 (vm2): client's CPU (likely): {OWN_CPU}" in lines
 
 
 def test_conditions_tell_the_cost_of_the_cluster() -> None:

@@ -98,7 +98,7 @@ def test_a_tunnel_and_the_kernels_encryption_are_named_and_no_other_process() ->
     assert row_of(found, "nfs.encryption", "/mnt/a").found == "127.0.0.1:2049 is a tunnel: stunnel4"
     assert row_of(found, "nfs.encryption", "/mnt/b").found.startswith("xprtsec=tls")
     assert "proc/78/comm" not in bundle(host, None).texts
-    encrypted = next(one for one in nfs_mounts(host_of("tunnelled")) if one.point == "/mnt/b")
+    encrypted = next(one for one in nfs_mounts(host_of("composed-tunnelled")) if one.point == "/mnt/b")
     assert parse_nfs_url(nfs.url(encrypted)).tls is not None
 
 
@@ -179,7 +179,7 @@ def test_a_directory_with_the_files_gives_the_same_rows_as_the_bundle(name: str,
 
 
 def test_a_bundle_keeps_the_rows_and_no_name_or_address(tmp_path: Path) -> None:
-    host = HostFiles(tree(host_of("scenario_2"), tmp_path))
+    host = HostFiles(tree(host_of("composed-scenario-2"), tmp_path))
     before, made = diagnose(host, None, Known()), bundle(host, None)
     after = examined(Bundle.from_json(made.pretty()))
     assert [(row.check, row.state) for row in after.rows] == [(row.check, row.state) for row in before.rows]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -31,28 +32,34 @@ from plans import nfs_engine, plan_of, worker
 pytestmark = pytest.mark.slow
 
 
-def envelope(target: str | Path, *, create: bool = False, overwrite: bool = False, read_only: bool = False) -> Request:
+def envelope(target: str | Path, **options: Any) -> Request:
     """Runs with points of 60 ms, small files and few depths."""
-    asked = command.envelope(
-        str(target), quick=True, create=create, overwrite=overwrite, read_only=read_only, size_bytes=4 * MIB
-    )
+    asked = command.envelope(str(target), quick=True, size_bytes=4 * MIB, **options)
+    how = {"ramp_ns": 0, "runtime_ns": 60 * MILLISECOND_NS}
     families = {
-        name: replace(
-            family,
-            ramp_ns=0,
-            runtime_ns=60 * MILLISECOND_NS,
-            axes=family.axes | ({"depth": (1, 4)} if "depth" in family.axes else {}),
-        )
+        name: replace(family, axes=family.axes | ({"depth": (1, 4)} if "depth" in family.axes else {}), **how)
         for name, family in asked.form.families.items()
     }
-    return replace(
-        asked, form=replace(asked.form, families=families, interval_ns=10 * MILLISECOND_NS), probe=False, repeats_max=0
-    )
+    form = replace(asked.form, families=families, interval_ns=10 * MILLISECOND_NS)
+    return replace(asked, form=form, probe=False, repeats_max=0)
 
 
 def measured(tmp_path: Path, subject: Request) -> Result:
-    out = tmp_path / "out"
-    return command.run(subject, out)
+    return command.run(subject, tmp_path / "out")
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """An empty directory as a target."""
+    (directory := tmp_path / "target").mkdir()
+    return directory
+
+
+@pytest.fixture
+def precious(tmp_path: Path) -> Path:
+    """A file of another user."""
+    (path := tmp_path / "precious").write_bytes(b"x" * 8 * MIB)
+    return path
 
 
 def cases_of(target: str, *, quick: bool = True, timeout_ns: int | None = None) -> list[Case]:
@@ -90,18 +97,14 @@ def test_the_expected_length_is_within_its_limit() -> None:
         assert sum(asked.form.families[case.family.name].length_ns for case in cases) / SECOND_NS < limit_s
 
 
-def test_a_directory_is_measured_and_left_as_it_was(tmp_path: Path) -> None:
-    directory = tmp_path / "target"
-    directory.mkdir()
+def test_a_directory_is_measured_and_left_as_it_was(tmp_path: Path, directory: Path) -> None:
     (directory / "mine").write_text("stays")
     result = measured(tmp_path, envelope(directory))
     assert (result.state, result.incomplete_reason) == ("finished", None)
     assert [path.name for path in directory.iterdir()] == ["mine"]
     assert all(point.summary().operations for point in result.points)
-    matches(
-        "envelope#directory measured",
-        sorted({point.axes["read_percent"] for point in result.points if point.family == "random-4k-mix"}),
-    )
+    mixes = {point.axes["read_percent"] for point in result.points if point.family == "random-4k-mix"}
+    matches("envelope#directory measured", sorted(mixes))
     assert Result.read(tmp_path / "out" / RESULT_NAME) == result
     assert {path.name for path in (tmp_path / "out").iterdir()} >= {"report.html", "result.json", "points.csv"}
 
@@ -126,52 +129,41 @@ def test_points_that_do_not_fit_the_time_are_left_out_and_named(tmp_path: Path) 
     assert note.startswith("--search-time left out ")
 
 
-def test_pure_reads_and_pure_writes_have_one_kind(tmp_path: Path) -> None:
-    directory = tmp_path / "target"
-    directory.mkdir()
+def test_pure_reads_and_pure_writes_have_one_kind(tmp_path: Path, directory: Path) -> None:
     result = measured(tmp_path, envelope(directory))
     kinds = {str(point.axes["read_percent"]): sorted(point.summary().kinds) for point in result.points[:5]}
     matches("envelope/pure_reads_and_pure_writes_have_one_kind", kinds)
 
 
-def test_an_existing_file_is_not_written_to(tmp_path: Path) -> None:
-    path = tmp_path / "precious"
-    path.write_bytes(b"x" * 8 * MIB)
+def test_an_existing_file_is_not_written_to(tmp_path: Path, precious: Path) -> None:
     with pytest.raises(TargetError, match="use --read-only to measure reads alone, add --overwrite to allow"):
-        measured(tmp_path, envelope(path))
-    assert path.read_bytes() == b"x" * 8 * MIB
+        measured(tmp_path, envelope(precious))
+    assert precious.read_bytes() == b"x" * 8 * MIB
 
 
-def test_an_existing_file_can_be_read(tmp_path: Path) -> None:
-    path = tmp_path / "precious"
-    path.write_bytes(b"x" * 8 * MIB)
-    result = measured(tmp_path, envelope(path, read_only=True))
-    assert result.state == "finished"
-    assert {kind for point in result.points for kind in point.summary().kinds} == {"read"}
-    assert path.read_bytes() == b"x" * 8 * MIB
+def test_an_existing_file_can_be_read(tmp_path: Path, precious: Path) -> None:
+    result = measured(tmp_path, envelope(precious, read_only=True))
+    assert (result.state, {kind for point in result.points for kind in point.summary().kinds}) == ("finished", {"read"})
+    assert precious.read_bytes() == b"x" * 8 * MIB
 
 
-def test_an_existing_file_is_written_to_if_allowed_and_stays(tmp_path: Path) -> None:
-    path = tmp_path / "scratch"
-    path.write_bytes(bytes(8 * MIB))
-    result = measured(tmp_path, envelope(path, overwrite=True))
-    assert result.state == "finished"
-    assert path.stat().st_size == 8 * MIB
+def test_an_existing_file_is_written_to_if_allowed_and_stays(tmp_path: Path, precious: Path) -> None:
+    assert measured(tmp_path, envelope(precious, overwrite=True)).state == "finished"
+    assert precious.stat().st_size == 8 * MIB
 
 
 def test_an_empty_file_is_refused_and_stays(tmp_path: Path) -> None:
-    path = tmp_path / "empty"
-    path.touch()
+    (path := tmp_path / "empty").touch()
     with pytest.raises(TargetError, match="too small; a target needs at least 1 MiB"):
         measured(tmp_path, envelope(path, overwrite=True))
     assert path.exists()
 
 
-def test_a_directory_that_vanishes_while_a_run_starts_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = tmp_path / "target"
-    target.mkdir()
-    subject = envelope(target)
-    monkeypatch.setattr(opened_target, "check_overwrites", lambda *_, **__: target.rmdir())
+def test_a_directory_that_vanishes_while_a_run_starts_is_named(
+    tmp_path: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subject = envelope(directory)
+    monkeypatch.setattr(opened_target, "check_overwrites", lambda *_, **__: directory.rmdir())
     with pytest.raises(TargetError, match=r"target can no longer be used: No such file or directory"):
         measured(tmp_path, subject)
 
@@ -200,12 +192,11 @@ def test_an_invalid_target_is_refused_with_a_reason(target: str, text: str) -> N
     assert isinstance(told.value, TargetError if target.startswith("/") else DialectError)
 
 
-def test_a_read_only_report_directory_is_an_error_before_the_run(tmp_path: Path) -> None:
+def test_a_read_only_report_directory_is_an_error_before_the_run(tmp_path: Path, directory: Path) -> None:
     (tmp_path / "out").write_text("in the way")
-    (tmp_path / "target").mkdir()
     with pytest.raises(TargetError, match="--out"):
-        measured(tmp_path, envelope(tmp_path / "target"))
-    assert not list((tmp_path / "target").iterdir())
+        measured(tmp_path, envelope(directory))
+    assert not list(directory.iterdir())
 
 
 @cases("measure/silent_servers")

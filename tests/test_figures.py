@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from data import synthetic
-from data.synthetic import interval, kind, outcome, plan, result, worker_outcome, worker_plan
+from data.synthetic import kind, plan, result, worker_outcome, worker_plan
 from goldens import matches, present
 from iocurve import _native
 from iocurve.analysis import read
@@ -36,16 +36,13 @@ BRIEF = """operations bytes errors iops mib_per_s min_us mean_us p50_us p90_us p
 def mixed() -> Result:
     """100 reads of 1 ms and 100 writes of 3 ms in 2 s; the writes were due 1 ms before."""
     rate = Rate(unit="operations", count=100, per_ns=SECOND_NS)
+    writes = kind({3_000_000: 100}, BLOCK, response={4_000_000: 100}, errors=2)
     worker = worker_outcome(
-        {
-            "read": kind({1_000_000: 100}, BLOCK),
-            "write": kind({3_000_000: 100}, BLOCK, response={4_000_000: 100}, errors=2),
-        },
-        window_ns=(SECOND_NS, 3 * SECOND_NS),
+        {"read": kind({1_000_000: 100}, BLOCK), "write": writes}, window_ns=(SECOND_NS, 3 * SECOND_NS)
     )
     limit = Limit(code="depth", short_name="depth", text="by the depth", confidence="possible")
     planned = plan([worker_plan([("read", 50), ("write", 50)], rate=rate)])
-    return result([Point(name="p", family="f", axes={}, plan=planned, outcome=outcome(worker), limit=limit)])
+    return result([synthetic.point(planned, worker, limit=limit)])
 
 
 def written(document: Result) -> dict[str, Any]:
@@ -64,38 +61,37 @@ def test_the_document_has_rates_and_latencies_in_microseconds() -> None:
 
 
 def test_a_point_without_operations_has_rates_of_0_and_no_latencies() -> None:
-    nothing = worker_outcome({"read": kind({}, BLOCK)})
-    point = Point(name="p", family="f", axes={}, plan=plan([worker_plan()]), outcome=outcome(nothing))
-    assert (point.figures.iops, point.figures.p99_us, point.figures.min_us) == (0.0, None, None)
-    assert (point.figures.cpu_us_per_operation, point.figures.limited_by) == (None, None)
+    figures = synthetic.point(plan([worker_plan()]), worker_outcome({"read": kind({}, BLOCK)})).figures
+    assert (figures.iops, figures.p99_us, figures.min_us) == (0.0, None, None)
+    assert (figures.cpu_us_per_operation, figures.limited_by) == (None, None)
 
 
 OVERLAP = {"overlap_iops", "overlap_mib_per_s"}
 """Names that are left out where all workers ran in the whole window."""
 
 
+def row_of(document: Result) -> dict[str, str]:
+    (row,) = csv.DictReader(io.StringIO(points_csv(read(document))))
+    return row
+
+
 def test_the_rate_while_all_workers_ran_has_its_own_name_in_every_form() -> None:
     """1,000 reads in 2 s next to 1,500 in 4 s, as fio's text has it: 2,500 in 4 s."""
-    seconds = [interval(at, at * SECOND_NS, (at + 1) * SECOND_NS, {"read": 375}, BLOCK) for at in range(4)]
     short = worker_outcome({"read": kind({1000: 1000}, BLOCK)}, window_ns=(0, 2 * SECOND_NS))
-    long = worker_outcome(
-        {"read": kind({1000: 1500}, BLOCK)}, number=1, intervals=seconds, window_ns=(0, 4 * SECOND_NS)
-    )
-    found = Point(name="p", family="f", axes={}, plan=plan([worker_plan()] * 2), outcome=outcome(short, long))
-    (point,), (record,) = written(result([found]))["points"], result([found]).to_records()
-    (row,) = csv.DictReader(io.StringIO(points_csv(read(result([found])))))
-    forms: list[dict[str, Any]] = [point, record, row]
+    long = worker_outcome({"read": kind({1000: 1500}, BLOCK)}, number=1, window_ns=(0, 4 * SECOND_NS))
+    long = long.replace(intervals=tuple(synthetic.intervals([375] * 4, BLOCK)))
+    document = result([synthetic.point(plan([worker_plan()] * 2), short, long)])
+    (point,), (record,) = written(document)["points"], document.to_records()
+    forms: list[dict[str, Any]] = [point, record, row_of(document), point["read"]]
     for form in forms:
         assert (float(form["iops"]), float(form["overlap_iops"])) == (625.0, 875.0)
-    assert (point["read"]["iops"], point["read"]["overlap_iops"]) == (625.0, 875.0)
     assert (record["window_s"], record["skew_s"]) == (4.0, 2.0)
     assert OVERLAP.isdisjoint(written(mixed())["points"][0])
 
 
 def test_all_forms_have_the_same_names_and_values() -> None:
     document = mixed()
-    (point,), (record,) = written(document)["points"], document.to_records()
-    (row,) = csv.DictReader(io.StringIO(points_csv(read(document))))
+    (point,), (record,), row = written(document)["points"], document.to_records(), row_of(document)
     definitions = validator().schema["$defs"]
     properties = definitions["Point"]["properties"]
     assert set(BRIEF.split()) | {"short", "drained", "unfinished", "missed", "response_min_us"} | OVERLAP == NAMES
@@ -119,9 +115,8 @@ def test_a_written_document_is_valid_by_the_schema(document: Result) -> None:
 def test_a_measured_document_is_valid_by_the_schema() -> None:
     worker = worker_plan([("read", 70), ("write", 30)], depth=8)
     planned = plan([worker.replace(end=worker.end.replace(runtime_ns=None, operations=2000))])
-    text = present(_native.Run(planned.to_json()).wait(60))
-    point = Point(name="null", family="f", axes={"depth": 8}, plan=planned, outcome=Outcome.from_json(text))
-    found = written(result([point]))
+    measured = Outcome.from_json(present(_native.Run(planned.to_json()).wait(60)))
+    found = written(result([synthetic.point(planned, *measured.workers, axes={"depth": 8}).replace(outcome=measured)]))
     assert [error.message for error in validator().iter_errors(found)] == []
     assert found["points"][0]["operations"] == 2000
 
@@ -142,15 +137,13 @@ def test_the_schema_carries_its_version_and_the_meaning_of_fields() -> None:
 def test_the_hash_of_a_point_is_that_of_its_operations() -> None:
     point = mixed().points[0]
     (worker,) = point.plan.groups[0].workers
-    found = point.stream_hash
+    found = present(point.stream_hash)
 
     def other(**changes: Any) -> str | None:
         changed = point.plan.replace(groups=(Group(workers=(worker.replace(**changes),)),))
         return point.replace(plan=changed).stream_hash
 
-    assert found is not None
-    assert written(mixed())["points"][0]["stream_hash"] == found
-    assert len(found) == 64
+    assert (written(mixed())["points"][0]["stream_hash"], len(found)) == (found, 64)
     assert other() == other(cpus=(1,), intervals_singly=8, client=3) == found
     assert other(files=(worker.files[0].replace(path="elsewhere"),)) == found
     assert other(engine=SyncEngine(open=FileOpen(direct=False, durability="none", invalidate=False))) == found

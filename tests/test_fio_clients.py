@@ -17,8 +17,6 @@ from load_clients import in_process
 
 pytestmark = pytest.mark.usefixtures("runtime")
 
-JOBS = data("fio/clients.fio")
-
 
 def ran(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     result = present(jobs.run(DIALECT, [*words, "--eta=never"], cluster=in_process))
@@ -26,10 +24,14 @@ def ran(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-def test_each_host_and_all_clients_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    job = tmp_path / "job.fio"
-    job.write_text(JOBS, encoding="utf-8")
-    out = ran(["--client=vm1", "--client=vm2", str(job)], capsys)
+@pytest.fixture
+def job(tmp_path: Path) -> str:
+    (path := tmp_path / "job.fio").write_text(data("fio/clients.fio"), encoding="utf-8")
+    return str(path)
+
+
+def test_each_host_and_all_clients_are_printed(job: str, capsys: pytest.CaptureFixture[str]) -> None:
+    out = ran(["--client=vm1", "--client=vm2", job], capsys)
     heads = re.findall(r"^(<\w+>.*|\w.*: \(groupid=.*?\)): err", out, re.MULTILINE)
     one = ["a: (groupid=0, jobs=1)", "b: (groupid=0, jobs=1)"]
     assert heads == [*one, *one, "All clients: (groupid=0, jobs=4)"]
@@ -38,12 +40,11 @@ def test_each_host_and_all_clients_are_printed(tmp_path: Path, capsys: pytest.Ca
     assert totals == ["256,0", "0,64", "256,0", "0,64", "512,128"]
 
 
-def test_the_hosts_may_be_in_a_file_and_json_has_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    hosts = tmp_path / "hosts"
-    hosts.write_text("vm1\nvm2\n\nvm3,8765\n", encoding="utf-8")
-    job = tmp_path / "job.fio"
-    job.write_text(JOBS, encoding="utf-8")
-    document = json.loads(ran([f"--client={hosts}", str(job), "--output-format=json"], capsys))
+def test_the_hosts_may_be_in_a_file_and_json_has_them(
+    job: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (hosts := tmp_path / "hosts").write_text("vm1\nvm2\n\nvm3,8765\n", encoding="utf-8")
+    document = json.loads(ran([f"--client={hosts}", job, "--output-format=json"], capsys))
     stats = document["client_stats"]
     matches("fio#hosts may be", [(one["jobname"], one["hostname"]) for one in stats])
     assert (stats[-1]["read"]["total_ios"], stats[-1]["write"]["total_ios"]) == (3 * 256, 3 * 64)

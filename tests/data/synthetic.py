@@ -28,15 +28,10 @@ from iocurve.engine.outcome import (
 from iocurve.engine.plan import (
     Access,
     End,
-    FilePlan,
+    FixedBlocks,
     Group,
-    NfsEngine,
-    NfsMount,
     NullEngine,
-    OperationPlan,
-    Payload,
     Plan,
-    RandomContent,
     Rate,
     Worker,
 )
@@ -54,6 +49,7 @@ from iocurve.result.document import (
     TargetFacts,
     Turn,
 )
+from plans import READ, file_plan, nfs_engine, worker
 
 NAME = "SYNTHETIC, nothing was measured"
 Values = Mapping[int, int]
@@ -79,10 +75,10 @@ VOLUME = TargetFacts(
     store="memory",
 )
 AXES: dict[str, int | float | str] = {
+    "read_percent": 100,
+    "block_bytes": 4 * KIB,
     "depth": 1,
     "nconnect": 1,
-    "block_bytes": 4 * KIB,
-    "read_percent": 100,
     "order": "random",
 }
 
@@ -296,49 +292,20 @@ def worker_plan(
     runtime_ns: int = SECOND_NS,
     report_group: int = 0,
 ) -> Worker:
-    return Worker(
+    blocks = FixedBlocks(bytes=block_bytes)
+    made = [
+        READ.replace(share=share, blocks=blocks, random_percent=random_percent, rate=rate) for _, share in operations
+    ]
+    return worker(
+        NullEngine() if nconnect is None else nfs_engine("nfs://127.0.0.1:20490/vol", nconnect),
+        "",
         job=job,
-        jobnum=0,
         report_group=report_group,
-        engine=NullEngine() if nconnect is None else NfsEngine(mount=_mount(nconnect)),
-        files=(FilePlan(path="iocurve.0", offset_bytes=0, bytes=256 * MIB, layout="fill", keep=False),),
-        file_select="round_robin",
-        operations=tuple(
-            OperationPlan.from_builtins(
-                {
-                    "kind": name,
-                    "share": share,
-                    "blocks": {"kind": "fixed", "bytes": block_bytes},
-                    "random_percent": random_percent,
-                    "rate": rate,
-                }
-            )
-            for name, share in operations
-        ),
+        files=(file_plan("iocurve.0", 256 * MIB),),
+        operations=tuple(one.replace(kind=name) for one, (name, _) in zip(made, operations, strict=True)),
         access=Access(cover="once", passes="fresh"),
         depth=depth,
-        start_delay_ns=0,
-        ramp_ns=0,
         end=End(runtime_ns=runtime_ns, bytes=None, operations=None),
-        seed=1,
-        payload=Payload(content=RandomContent(), renew="scramble"),
-    )
-
-
-def _mount(nconnect: int) -> NfsMount:
-    return NfsMount(
-        host="127.0.0.1",
-        port=20490,
-        mount_port=20490,
-        export="/vol",
-        version=3,
-        nconnect=nconnect,
-        session_slots=64,
-        uid=0,
-        gid=0,
-        durability="none",
-        timeout_ns=60 * SECOND_NS,
-        keep_payload=False,
     )
 
 
@@ -435,42 +402,34 @@ def envelope() -> Result:
 
 def fio_run() -> Result:
     """One point with two jobs, the second with a rate."""
+    rate = Rate(unit="operations", count=3200, per_ns=SECOND_NS)
+    long = 10 * SECOND_NS
     workers = [
-        worker_plan([("read", 100)], job="reader", depth=32, runtime_ns=10 * SECOND_NS),
-        worker_plan(
-            [("write", 100)],
-            job="writer",
-            depth=16,
-            runtime_ns=10 * SECOND_NS,
-            rate=Rate(unit="operations", count=3200, per_ns=SECOND_NS),
-            report_group=1,
-        ),
+        worker_plan([("read", 100)], job="reader", depth=32, runtime_ns=long),
+        worker_plan([("write", 100)], job="writer", depth=16, runtime_ns=long, rate=rate, report_group=1),
     ]
-    reads = {name: _course(name, count, 10) for name, count in (("read", 78_000), ("write", 3_200))}
+    ring = "io_uring, registered buffers and files"
     outcomes = [
         worker_outcome(
             {"read": kind(spread(410_000, 780_000), 4 * KIB)},
             job="reader",
-            window_ns=(0, 10 * SECOND_NS),
-            intervals=reads["read"],
+            window_ns=(0, long),
+            intervals=_course("read", 78_000, 10),
             cpu=CpuTime(user_ns=1_400_000_000, system_ns=900_000_000, context_switches=12_000),
-            engine="io_uring, registered buffers and files",
+            engine=ring,
         ),
         worker_outcome(
             {"write": kind(spread(180_000, 32_000), 4 * KIB, response=spread(260_000, 32_000))},
             number=1,
             job="writer",
-            window_ns=(0, 10 * SECOND_NS),
-            intervals=reads["write"],
+            window_ns=(0, long),
+            intervals=_course("write", 3_200, 10),
             report_group=1,
-            engine="io_uring, registered buffers and files",
+            engine=ring,
         ),
     ]
-    point = Point(
-        name="fioreadwrite.ini", family="fio", axes={}, plan=plan(workers), outcome=outcome(*outcomes), layout=None
-    )
-    target = TargetFacts(kind="file", address="/mnt/data/test")
-    return result([point], kind="fio", target=target)
+    measured = point(plan(workers), *outcomes, name="fioreadwrite.ini", family="fio")
+    return result([measured], kind="fio", target=TargetFacts(kind="file", address="/mnt/data/test"))
 
 
 def spread(median_ns: int, count: int) -> Values:
@@ -492,34 +451,20 @@ def spread(median_ns: int, count: int) -> Values:
 
 def _mix_point(family: str, read_percent: int, block_bytes: int) -> Point:
     """The more writes, the higher the latency: only reads of 64 KiB reach the volume's limit."""
-    depth, writes = 64, (100 - read_percent) / 100
-    limit = 512 * MIB / block_bytes
+    writes = (100 - read_percent) / 100
     free = (118_000 if block_bytes == 4 * KIB else 8_900) * (1 - 0.45 * writes)
-    return nfs_point(
-        f"{block_bytes // KIB} KiB, {read_percent} % reads",
-        family,
-        {
-            "read_percent": read_percent,
-            "block_bytes": block_bytes,
-            "depth": depth,
-            "nconnect": 8,
-            "order": "random" if family.startswith("random") else "sequential",
-        },
-        min(free, limit),
-    )
+    order = "random" if family.startswith("random") else "sequential"
+    axes = AXES | {"read_percent": read_percent, "block_bytes": block_bytes, "depth": 64, "nconnect": 8, "order": order}
+    name = f"{block_bytes // KIB} KiB, {read_percent} % reads"
+    return nfs_point(name, family, axes, min(free, 512 * MIB / block_bytes))
 
 
 def _depth_point(depth: int, nconnect: int) -> Point:
     idle_ns, ceiling = 38_000, 70_000 if nconnect == 1 else 131_072
     iops = 1 / (1 / (depth * SECOND_NS / idle_ns) ** 4 + 1 / ceiling**4) ** 0.25
-    axes: dict[str, int | float | str] = {
-        "read_percent": 100,
-        "block_bytes": 4 * KIB,
-        "depth": depth,
-        "nconnect": nconnect,
-        "order": "random",
-    }
-    return nfs_point(f"depth {depth}, nconnect {nconnect}", "depth", axes, iops)
+    return nfs_point(
+        f"depth {depth}, nconnect {nconnect}", "depth", AXES | {"depth": depth, "nconnect": nconnect}, iops
+    )
 
 
 def nfs_point(name: str, family: str, axes: dict[str, int | float | str], iops: float) -> Point:
@@ -528,8 +473,7 @@ def nfs_point(name: str, family: str, axes: dict[str, int | float | str], iops: 
     counts = {name: round(iops * 2 * share / 100) for name, share in shares.items() if share}
     # The mean of `spread` is 1.157 medians; by Little's law it is depth / IOPS.
     median = round(depth / iops * SECOND_NS / 1.157)
-    operations = {name: kind(spread(median, count), block_bytes) for name, count in counts.items()}
-    worker = worker_plan(
+    planned = worker_plan(
         [(name, share) for name, share in shares.items() if share],
         block_bytes=block_bytes,
         depth=depth,
@@ -538,22 +482,17 @@ def nfs_point(name: str, family: str, axes: dict[str, int | float | str], iops: 
         runtime_ns=2 * SECOND_NS,
     )
     cpu_ns = round(sum(counts.values()) * 900)
-    outcomes = worker_outcome(
-        operations,
+    each = {kind: count // 2 for kind, count in counts.items()}
+    done = worker_outcome(
+        {name: kind(spread(median, count), block_bytes) for name, count in counts.items()},
         window_ns=(0, 2 * SECOND_NS),
-        intervals=intervals([{name: count // 2 for name, count in counts.items()}] * 2, block_bytes),
+        intervals=intervals([each] * 2, block_bytes),
         cpu=CpuTime(user_ns=cpu_ns // 3, system_ns=cpu_ns * 2 // 3, context_switches=1000),
         labels=("payload_discarded",) if block_bytes >= 32 * KIB else (),
     )
-    return Point(
-        name=name,
-        family=family,
-        axes=axes,
-        plan=plan([worker]),
-        outcome=outcome(outcomes),
-        layout=LayoutFacts(bytes=256 * MIB, elapsed_ns=SECOND_NS // 2),
-        machine=MachineUse(busy_share=min(0.99, 0.2 + iops / 180_000), cpus=2),
-    )
+    layout = LayoutFacts(bytes=256 * MIB, elapsed_ns=SECOND_NS // 2)
+    machine = MachineUse(busy_share=min(0.99, 0.2 + iops / 180_000), cpus=2)
+    return point(plan([planned]), done, name=name, family=family, axes=axes, layout=layout, machine=machine)
 
 
 def _course(name: str, per_second: int, seconds: int) -> list[IntervalOutcome]:
