@@ -1,4 +1,4 @@
-"""Pairs: a command line of fio or DiskSpd (``name.args``, with its job files beside it) and its plans (``name.json``).
+"""Command lines of fio and DiskSpd (``name.args``, next to their job files) and their plans (``name.json``).
 
 ``IOCURVE_UPDATE_GOLDEN=1`` writes what is there now; read the difference before you commit it.
 """

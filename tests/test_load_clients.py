@@ -64,7 +64,7 @@ def grouped(plan: planned.Plan, names: str = "one two") -> Point:
 
 
 def cut_off(monkeypatch: pytest.MonkeyPatch, runtime_ms: int, *records: int | None) -> Point:
-    """A measurement in which the coordinator loses agents after so many records, and their loads go on to the end."""
+    """A measurement in which the coordinator loses agents after these numbers of records; their loads go on."""
     monkeypatch.setattr(LocalLink, "abandon", lambda _link: None)
     links = [LocalLink(name) for name in ("one", "two")]
     for link, after in zip(links, records, strict=True):
