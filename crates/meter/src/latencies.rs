@@ -153,7 +153,11 @@ impl Latencies {
     /// The buckets between the smallest and the largest value; all others are empty. A worker closes an interval in much less
     /// time than one lasts, even without optimization on a busy machine, as it reads no others.
     fn used(&self) -> Range<usize> {
-        if self.count() == 0 { 0..0 } else { bucket::of_any(self.min)..bucket::of_any(self.max) + 1 }
+        if self.count() == 0 {
+            return 0..0;
+        }
+        // The largest values have the bucket of the tracked maximum, which others that are too large may be above.
+        bucket::of_any(self.min.min(Self::TRACKED_MAX))..bucket::of(self.max).map_or(bucket::COUNT, |last| last + 1)
     }
 
     /// Non-empty buckets: index and count.
