@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from statistics import median
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from bench.limits.simulated import Array, Server, simulated
 from bench.truth.table import Row
 from iocurve.foundation.units import SECOND_NS
 from iocurve.measure.search import knee
+from iocurve.measure.search.capacity import Range
 from iocurve.measure.search.loads import FIRST_STOP, Effort, Stopping
 from iocurve.result.stats import judged_mean
 
@@ -169,6 +171,8 @@ class Counted:
 
     runs: int = 0
     held: Counter[str] = field(default_factory=Counter)
+    halves: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in FIGURES})
+    """Half of each interval, relative to its figure."""
     samples: list[int] = field(default_factory=list)
 
     def add(self, found: knee.Knee, measured: Measured, drawn: Drawn) -> dict[str, str]:
@@ -177,6 +181,10 @@ class Counted:
         self.samples.append(measured.count)
         wrong = {}
         whole = found.capacity_iops
+        ranges = {"capacity": whole, "knee": found.in_flight}
+        ranges |= {_named(one): Range(one.in_flight, one.low or 0.0, one.high or math.inf) for one in found.shares}
+        for name, one in ranges.items():
+            self.halves[name].append((one.high - one.low) / 2 / one.mean)
         if not whole.low <= drawn.capacity <= whole.high:
             wrong["capacity"] = f"{whole.low:.0f} to {whole.high:.0f}, true {drawn.capacity:.0f}"
         true = drawn.capacity * measured.long(1)[2]
@@ -185,9 +193,13 @@ class Counted:
             wrong["knee"] = f"{found.in_flight.low:.2f} to {found.in_flight.high:.2f}, true {true:.2f}"
         for share in found.shares:
             if problem := self._missed(share, measured, share.share * drawn.capacity):
-                wrong[f"{share.share:.0%}".replace("%", " %")] = problem
+                wrong[_named(share)] = problem
         self.held.update(set(FIGURES) - wrong.keys())
         return wrong
+
+    def cell(self, name: str) -> str:
+        """How often a figure is in its interval, and the median of half of that, relative to the figure."""
+        return f"{self.held[name] / self.runs:.0%}, ±{median(self.halves[name]):.1%}"
 
     @staticmethod
     def _missed(share: knee.ShareDepth, measured: Measured, wanted: float) -> str:
@@ -202,6 +214,10 @@ class Counted:
             if high + ERRORS * error < wanted
             else ""
         )
+
+
+def _named(share: knee.ShareDepth) -> str:
+    return f"{share.share:.0%}".replace("%", " %")
 
 
 @contextmanager
@@ -224,9 +240,8 @@ def searched(family: str, runs: int, tell: Callable[[str], None] = lambda _: Non
 
 
 def knees_drawn(scale: float) -> Iterator[Row]:
-    """Counts how often each figure of a search is in its interval, family by family."""
+    """Counts how often each figure of a search is in its interval, and how wide that is, family by family."""
     runs = max(1, round(40 * scale))
     for family in FAMILIES:
         found = searched(family, runs)
-        held = [f"{found.held[name] / runs:.0%}" for name in FIGURES]
-        yield family, *held, f"{np.mean(found.samples):.1f}", str(runs)
+        yield family, *map(found.cell, FIGURES), f"{np.mean(found.samples):.1f}", str(runs)
