@@ -431,6 +431,21 @@ def test_clusters_are_seen_where_an_interval_has_few_operations() -> None:
     assert Clusters.of([slow], 20.0, 1.0).dispersion(10.0) > 10
 
 
+def test_short_runs_do_not_make_clusters_look_larger() -> None:
+    """Clusters of exponential sizes, their variance twice the square of the mean, at ten rates for 2 to 30 s each."""
+    found = []
+    for seed in range(30):
+        chance = np.random.default_rng(seed)
+        several = []
+        for place in range(10):
+            late = [
+                int(chance.exponential(5.0, number).sum()) for number in chance.poisson(0.6, round(10 * 1.35**place))
+            ]
+            several.append(LateCount(1_000.0 + place, tuple((300, one) for one in late)))
+        found.append(Clusters.of(several, 2_000.0, 2.5).dispersion(1_000.0))
+    assert 8 < fmean(found) < 13
+
+
 @cases("measure/slopes")
 def test_a_bound_needs_counts_that_show_a_slope(late: tuple[int, ...], low: float | None, high: float | None) -> None:
     rates = (700.0, 800.0, 900.0, 1_000.0, 1_100.0)

@@ -58,6 +58,7 @@ SECTIONS = {
     "percentiles": Section(percentiles.percentiles),
     "capacity": Section(curves.capacity, curves.COLUMNS),
     "drawn-knees": Section(searched.knees_drawn, searched.COLUMNS),
+    "drawn-loads": Section(searches.loads_drawn, searches.DRAWN_COLUMNS),
     "most-load": Section(searches.most_load),
 }
 LONGEST_FIRST = (
@@ -65,6 +66,7 @@ LONGEST_FIRST = (
     "steps",
     "percentiles",
     "most-load",
+    "drawn-loads",
     "capacity",
     "drawn-knees",
     "families",

@@ -83,6 +83,44 @@ def attempts(case: Case, chance: np.random.Generator) -> Try:
     return attempt
 
 
+def is_well_posed(case: Case, chance: np.random.Generator, patience_s: float, off: float = 0.05) -> bool:
+    """True where an ideal experiment tells the true rate to ``off`` of it in the time that a search has.
+
+    The experiment spends half of the time below the true rate by ``off``, and half as far above. Both shares of late
+    operations must differ from the allowed one by more than the 95 % interval that a run of that length has at the true
+    rate. Above the capacity all are late at last. What many such runs at the true rate do not show, none can tell.
+    """
+    seconds, allowed = patience_s / 2 / (1 + RAMP_SHARE), case.limit.late_share
+    if seconds * case.rate * allowed < LATE_LEAST:
+        return False
+    number = math.ceil(min(max(POSED_OPERATIONS / seconds / case.rate, POSED_RUNS[0]), POSED_RUNS[1]))
+
+    def shares(rate: float) -> Times:
+        if rate >= case.capacity:
+            return np.ones(1)
+        arrivals = poisson(rate, (1 + RAMP_SHARE) * seconds * number, chance)
+        late = case.serve(arrivals, chance) * 1e9 > case.limit.limit_ns
+        run, inside = np.divmod(arrivals, (1 + RAMP_SHARE) * seconds)
+        places = run[inside >= RAMP_SHARE * seconds].astype(int)
+        counts = np.bincount(places, minlength=number)
+        found: Times = np.bincount(places, late[inside >= RAMP_SHARE * seconds], number) / np.maximum(1, counts)
+        return found
+
+    at = shares(case.rate)
+    if abs(at.mean() / allowed - 1) > SHOWN:
+        return False
+    told = 1.96 * at.std(ddof=1)
+    return bool(allowed - shares(case.rate * (1 - off)).mean() > told < shares(case.rate * (1 + off)).mean() - allowed)
+
+
+LATE_LEAST = 4
+"""Fewer late operations, though independent, differ by more than half from run to run."""
+POSED_OPERATIONS, POSED_RUNS = 2_000_000, (12, 60)
+"""Operations of the runs at one rate together, and least and most of these runs."""
+SHOWN = 0.25
+"""Runs at the true rate have the allowed share, or late operations are rarer than all the runs are long."""
+
+
 def poisson(rate: float, seconds: float, chance: np.random.Generator) -> Times:
     """Arrival times of a Poisson process."""
     expected = rate * seconds

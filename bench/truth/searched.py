@@ -198,7 +198,7 @@ class Counted:
         return wrong
 
     def cell(self, name: str) -> str:
-        """How often a figure is in its interval, and the median of half of that, relative to the figure."""
+        """The share of the searches whose interval has a figure, and the median of half of the interval."""
         return f"{self.held[name] / self.runs:.0%}, ±{median(self.halves[name]):.1%}"
 
     @staticmethod

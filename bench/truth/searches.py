@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from statistics import median
 
@@ -11,13 +13,16 @@ import numpy as np
 from bench.truth import open_loops
 from bench.truth.table import Row, row
 from iocurve.measure.search import ceiling
-from iocurve.result.stats import Estimate
+from iocurve.result.stats import Bounded, Estimate
 
 SEED = 1
 PRECISION, PATIENCE_S = 0.02, 120.0
 """Defaults of ``iocurve max``."""
 PATIENT_OPERATIONS = 2_000_000
 """Most operations of a search with the patience that the first one says it needs."""
+NARROW = 0.05
+"""Half of the bracket of a well-posed case is at most this, relative to the rate, in four of five."""
+DRAWN_COLUMNS = ("targets", "bracket holds", "half of it", "well-posed: holds", "half at most 5 %", "half of it there")
 SLOW_CAPACITIES, SLOW_OPERATIONS = (20.0, 500.0), 1_000_000
 
 
@@ -35,12 +40,49 @@ def most_load(scale: float) -> Iterator[Row]:
             name = f"token bucket, {capacity:,.0f} IOPS, burst {burst:,}, p99 limit twice the base"
             yield _searched(name, partial(_same, case), runs)
     for family in open_loops.FAMILIES:
-        yield _searched(f"{family}, drawn at random", partial(open_loops.drawn, family), runs)
-    for family in open_loops.FAMILIES:
         if family != "M/M/c":
             yield _patient(family, runs)
     for family in ("M/M/1", "token bucket", *open_loops.HEAVY):
         yield _slow(family, runs)
+
+
+@dataclass(frozen=True)
+class Searched:
+    """A search on a drawn target."""
+
+    held: bool
+    half: float
+    """Half of the bracket, relative to the true rate."""
+    is_well_posed: bool
+
+    @classmethod
+    def of(cls, family: str, seed: int) -> Searched:
+        """The target that a seed gives."""
+        chance = np.random.default_rng([SEED, seed, *f"{family}, drawn at random".encode()])
+        case = open_loops.drawn(family, chance)
+        is_well_posed = open_loops.is_well_posed(case, np.random.default_rng([SEED, seed]), PATIENCE_S)
+        answer = _found(case, chance, PATIENCE_S).answer or Bounded(case.rate, None, math.inf)
+        low, high = answer.low or 0.0, answer.high or math.inf
+        return cls(low <= case.rate <= high, (high - low) / 2 / case.rate, is_well_posed)
+
+
+def loads_drawn(scale: float) -> Iterator[Row]:
+    """Searches with the default patience on drawn targets, and those that an ideal experiment could answer in it."""
+    runs, every = max(1, round(40 * scale)), []
+    for family in open_loops.FAMILIES:
+        found = [Searched.of(family, seed) for seed in range(runs)]
+        every += found
+        yield _drawn_row(family, found)
+    yield _drawn_row("all", every)
+
+
+def _drawn_row(family: str, every: Sequence[Searched]) -> Row:
+    posed = [one for one in every if one.is_well_posed]
+    narrow = sum(one.half <= NARROW for one in posed)
+    wide = f"±{median(one.half for one in every):.0%}"
+    half = f"±{median(one.half for one in posed):.1%}" if posed else "–"
+    counts = [f"{sum(one.held for one in some)} of {len(some)}" for some in (every, posed)]
+    return family, counts[0], wide, counts[1], f"{narrow} of {len(posed)}", half
 
 
 def _same(case: open_loops.Case, _chance: np.random.Generator) -> open_loops.Case:

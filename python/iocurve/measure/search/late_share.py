@@ -3,10 +3,11 @@
 Late operations come in clusters: who waits in one queue is late together. The number of clusters is what counts, and a
 count of few clusters is far from normal, so:
 
-- The size of clusters is taken from the late operations themselves: their numbers in successive batches of time. How
-  much more these vary than numbers of independent operations is the dispersion (P. McCullagh and J. A. Nelder,
-  "Generalized Linear Models", 1989, chapter 4). A percentile below the limited one would not do: operations that wait
-  for a token bucket are late together, and the others do not wait at all.
+- The size of clusters is taken from the late operations themselves: their numbers in successive batches of time, of
+  one length at all rates, because few batches of a short run hide how they depend on one another. How much more these
+  vary than numbers of independent operations is the dispersion (P. McCullagh and J. A. Nelder, "Generalized Linear
+  Models", 1989, chapter 4). A percentile below the limited one would not do: operations that wait for a token bucket
+  are late together, and the others do not wait at all.
 - A queue near its capacity is a reflected Brownian motion, whatever feeds it (J. F. C. Kingman, "The single server
   queue in heavy traffic", Mathematical Proceedings of the Cambridge Philosophical Society 57, 1961). The time that it
   spends above a high level comes in clumps of the mean length v / 2 d², with a second moment of four times the mean's
@@ -38,7 +39,7 @@ from iocurve.result.stats import student_quantile
 CONFIDENCE = 0.97
 """Confidence level of the interval; more than 95 % for the choice of the rates, which depends on what was counted."""
 BATCHES = 30
-"""Batches of time that show the size of clusters, at each rate."""
+"""Batches of time that show the size of clusters, in the longest run."""
 CORRELATION_MAX = 0.95
 """Highest correlation of successive batches; a higher one may be a change that never ends."""
 SPARE_MIN = 0.003
@@ -50,6 +51,8 @@ CLUMP_MOMENT = 4.0
 CLUSTERS_PER_FREEDOM = 9
 """Clusters that tell as much of their variance as one degree of freedom: half of the fourth moment of their sizes,
 relative to the square of the second."""
+FEW = 24
+"""The largest of heavy tails are missing among few clusters: what these vary is too small by this over their number."""
 SLOPE_MIN, SLOPE_MAX = 0.5, 4000.0
 """Change of the logit of the late share per relative change of the rate."""
 SLOPE_STEPS = 14
@@ -106,15 +109,30 @@ class Clusters(msgspec.Struct, frozen=True):
     def of(cls, several: Sequence[LateCount], capacity: float, expected: float) -> Clusters:
         """From all rates: one that happened to have few late operations must not count for more.
 
-        ``expected`` is the variance of the work before clusters show theirs.
+        ``expected`` is the variance of the work before clusters show theirs. Where clusters last for several batches,
+        the variance over all is that of an AR(1) series.
         """
-        weight = float(PRIOR_FREEDOM * CLUSTERS_PER_FREEDOM)
-        total = weight * expected
+        length = max([1, *(len(one.intervals) // BATCHES for one in several)])
+        squares = products = 0.0
+        number = occupied = 0
         for one in several:
-            size, clusters = _size(one)
-            weight += clusters
-            total += clusters * size * _spare(one.rate, capacity) ** 2 / 2
-        return cls(total / weight, round(weight / CLUSTERS_PER_FREEDOM), capacity)
+            rests, late = _rests(one, length)
+            spare = _spare(one.rate, capacity) / math.sqrt(2)
+            squares += sum((rest * spare) ** 2 for rest in rests)
+            products += sum(first * second * spare**2 for first, second in pairwise(rests))
+            number += max(0, len(rests) - 1)
+            occupied += late
+        if not squares:
+            return cls(expected, PRIOR_FREEDOM, capacity)
+        found = products / squares
+        correlation = min(max(found + (1 + 3 * found) / number, 0.0), CORRELATION_MAX)
+        longer = (1 + correlation) / (1 - correlation)
+        # The Poisson number of clusters that leaves as many batches without any.
+        clusters = max(1.0, -number * math.log1p(-min(occupied, number - 0.5) / number) / longer)
+        size = squares / number * longer * (clusters + FEW) / clusters
+        freedom = 1 / (longer / number + CLUSTERS_PER_FREEDOM / clusters)
+        variance = (PRIOR_FREEDOM * expected + freedom * size) / (PRIOR_FREEDOM + freedom)
+        return cls(variance, round(PRIOR_FREEDOM + freedom), capacity)
 
     def dispersion(self, rate: float) -> float:
         """Variance of a late count at a rate, relative to that of independent operations; at least 1."""
@@ -244,31 +262,15 @@ def _spare(rate: float, capacity: float) -> float:
     return max(1 - rate / capacity, SPARE_MIN)
 
 
-def _batches(intervals: Sequence[Counts]) -> list[Counts]:
-    """Successive intervals joined into a few batches.
-
-    An interval of a low rate has few operations: chance hides there that the next one has the same cluster.
+def _rests(one: LateCount, length: int) -> tuple[list[float], int]:
+    """How far each batch of ``length`` intervals is from the share of all, in standard deviations of independent
+    operations, and the number of batches with late operations; none where they do not differ.
     """
-    each = max(1, len(intervals) // BATCHES)
-    parts = [intervals[start : start + each] for start in range(0, len(intervals), each)]
-    return [(sum(all_ for all_, _ in part), sum(late for _, late in part)) for part in parts]
-
-
-def _size(one: LateCount) -> tuple[float, float]:
-    """The dispersion of the late operations at a rate, and the number of clusters that show it.
-
-    Clusters that last for several batches make these depend on one another: the variance over all is that of an AR(1)
-    series. Few clusters show too little of it on average.
-    """
-    batches = _batches([counts for counts in one.intervals if counts[0]])
+    intervals = [counts for counts in one.intervals if counts[0]]
+    parts = [intervals[start : start + length] for start in range(0, len(intervals), length)]
     share = one.late / one.operations if one.operations else 0.0
-    if not 0 < share < 1 or len(batches) < 2:
-        return 0.0, 0.0
+    if not 0 < share < 1 or len(parts) < 2:
+        return [], 0
+    batches = [(sum(count for count, _ in part), sum(late for _, late in part)) for part in parts]
     rests = [(late - count * share) / math.sqrt(count * share * (1 - share)) for count, late in batches]
-    squares = sum(rest * rest for rest in rests)
-    number = len(rests)
-    found = sum(first * second for first, second in pairwise(rests)) / squares
-    correlation = min(max(found + (1 + 3 * found) / number, 0.0), CORRELATION_MAX)
-    longer = (1 + correlation) / (1 - correlation)
-    clusters = max(1.0, sum(late > 0 for _, late in batches) / longer)
-    return squares / (number - 1) * longer * (clusters + CLUMP_MOMENT - 1) / clusters, clusters
+    return rests, sum(late > 0 for _, late in batches)
