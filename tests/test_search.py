@@ -149,7 +149,8 @@ def test_the_depth_for_a_share_of_the_capacity_is_the_answer_where_it_is_asked_f
     assert [finding.name for finding in facts.findings][:2] == ["depth for 80 % of capacity", "knee"]
     assert "depth for 90 % of capacity" in [finding.name for finding in facts.findings]
     assert SEARCHES["knee"].items() <= {finding.name: finding.unit for finding in facts.findings}.items()
-    assert facts.remarks[0] == BOUNDS
+    assert "the knee is soft: the rate there is 76 to 77 % of the capacity" in facts.remarks[0]
+    assert facts.remarks[1] == BOUNDS
 
 
 @pytest.mark.parametrize("power", [0.5, 1.0, 2.0])

@@ -199,7 +199,8 @@ class Counted:
 
     def cell(self, name: str) -> str:
         """The share of the searches whose interval has a figure, and the median of half of the interval."""
-        return f"{self.held[name] / self.runs:.0%}, ±{median(self.halves[name]):.1%}"
+        half = median(self.halves[name])
+        return f"{self.held[name] / self.runs:.0%}, " + (f"±{half:.1%}" if math.isfinite(half) else "no upper bound")
 
     @staticmethod
     def _missed(share: knee.ShareDepth, measured: Measured, wanted: float) -> str:

@@ -19,6 +19,8 @@ BOUNDS = (
 HIGHEST_RATE = "highest rate"
 NEEDED_S_MAX = 86_400.0
 """A longer patience is not proposed."""
+SOFT = 90.0
+"""A knee is soft where the rate surely is less than this per cent of the capacity."""
 UNSEEN = 0.25
 """Changes that last for more than this part of a point may make its interval too narrow:
 ``docs/evidence/accuracy.md``."""
@@ -172,8 +174,7 @@ def _depth_finding(depth: knee.ShareDepth) -> Finding:
 
 def _form_remarks(found: knee.Knee) -> list[str]:
     """Caveats that follow from the form of the curve."""
-    remarks = []
-    deepest = found.samples[-1].in_flight
+    remarks, deepest = [], found.samples[-1].in_flight
     if found.form == "growing":
         remarks.append(
             f"--iodepth-max {deepest} was reached while the rate still grew: capacity, knee and depths are lower bounds"
@@ -193,6 +194,11 @@ def _form_remarks(found: knee.Knee) -> list[str]:
         remarks.append(
             f"the rate slowed down or stood still up to depth {found.grew_again_at} and grew again beyond it: several "
             "parts of the target limit it one after another"
+        )
+    if (reached := _reached(found)).high < SOFT:
+        remarks.append(
+            f"the knee is soft: the rate there is {reached.low:.0f} to {reached.high:.0f} % of the capacity; "
+            "the depths for shares of the capacity say what more in flight gains"
         )
     return remarks
 
