@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 from iocurve.foundation.units import format_duration, format_latency
 from iocurve.measure.search import ceiling, knee, usl
@@ -62,10 +61,9 @@ def max_facts(
     if found.answer and found.nearest and found.latency_ns:
         latency = found.latency_ns
         low, high = (None if bound is None else bound / 1e3 for bound in (latency.low, latency.high))
-        there = Finding(
-            name=f"p{limit.percent:g} at this rate", unit="µs", figure=_interval(latency.value / 1e3, low, high)
-        )
-        answer = _interval(found.answer.value, found.answer.low or 0.0, found.answer.high)
+        percentile = Interval(value=latency.value / 1e3, low=low, high=high)
+        there = Finding(name=f"p{limit.percent:g} at this rate", unit="µs", figure=percentile)
+        answer = Interval(value=found.answer.value, low=found.answer.low or 0.0, high=found.answer.high)
         findings = [Finding(name=HIGHEST_RATE, unit="IOPS", figure=answer), there, *findings]
         if found.nearest.rate != found.answer.value:
             remarks.append(
@@ -168,7 +166,7 @@ def _depth_finding(depth: knee.ShareDepth) -> Finding:
     return Finding(
         name=f"depth for {100 * depth.share:g} % of capacity",
         unit="in flight",
-        figure=_interval(depth.in_flight, depth.low, depth.high, "bounds"),
+        figure=Interval(value=depth.in_flight, low=depth.low, high=depth.high, kind="bounds"),
     )
 
 
@@ -219,16 +217,10 @@ def _misfits(law: usl.Usl) -> list[str]:
     return [f"the universal scalability law does not fit the measurement at these depths: {places}"]
 
 
-def _interval(
-    value: float, low: float | None, high: float | None, kind: Literal["confidence", "bounds"] = "confidence"
-) -> Interval:
-    return Interval(value=value, low=low, high=high, kind=kind)
-
-
 def _range_finding(name: str, unit: str, found: Range) -> Finding:
     """A figure that depends on the capacity, whose bounds assume no form of the curve."""
     low, high = (bound if math.isfinite(bound) else None for bound in (found.low, found.high))
-    return Finding(name=name, unit=unit, figure=_interval(found.mean, low, high, "bounds"))
+    return Finding(name=name, unit=unit, figure=Interval(value=found.mean, low=low, high=high, kind="bounds"))
 
 
 def _finding(name: str, unit: str, estimate: Estimate) -> Finding:

@@ -46,8 +46,6 @@ FREE_DEPTH = ">=64"
 """Operations that were submitted with fewer in flight than this level waited for this machine alone."""
 DEPTH_OPEN = 256
 """Most in flight of each worker of an open loop; it holds nothing back where the limit holds."""
-
-
 PATIENCE_NS = 120 * SECOND_NS
 
 
