@@ -40,7 +40,7 @@ from iocurve.result.caps import Burst, Cap, caps
 from iocurve.result.document import Point
 from iocurve.targets.target import NfsTarget
 from iocurve.volume import profile_limits
-from iocurve.volume.limits import AddedLatency, Limits, Parallelism
+from iocurve.volume.limits import AddedLatency, Limits, Lognormal, Parallelism
 
 RAISED = 1.25
 ROSE = 1.05
@@ -325,13 +325,25 @@ def _limit_texts(limits: Limits) -> Iterator[str]:
                 yield f"in_flight,count={cap.value},{counts}"
             continue
         unit = "b" if cap.quantity == "bytes_per_s" else "o"
+        if limits.window_ns and cap.scope == "volume":
+            yield f"window,unit={unit},rate={cap.value},period_ms={limits.window_ns / MILLISECOND_NS},{counts}"
+            continue
         credits = cap.burst.credits if cap.burst else 0
         yield f"bucket,unit={unit},rate={cap.value},burst={credits + max(1, cap.value // SAVED)},{counts}"
         if cap.burst:
             yield f"bucket,rate={cap.burst.value},burst={max(1, cap.burst.value // SAVED)},{counts}"
-    if limits.parallelism:
-        yield f"stations,count={limits.parallelism.servers},service=constant:{limits.parallelism.service_ns / 1000}"
-    yield f"delay,service=constant:{limits.latency.base_ns / 1000}"
+    if speed := limits.parallelism:
+        bytes_text = f",us_per_kib={speed.per_kib_ns / 1000}"
+        yield f"stations,count={speed.servers},service=constant:{speed.service_ns / 1000}{bytes_text}"
+    of_kinds = (
+        (("r", limits.latency), ("w", limits.write_latency)) if limits.write_latency else (("a", limits.latency),)
+    )
+    for kind, latency in of_kinds:
+        if latency.base_ns or latency.per_kib_ns:
+            yield f"delay,service=constant:{latency.base_ns / 1000},us_per_kib={latency.per_kib_ns / 1000},of={kind}"
+        if isinstance(varying := latency.distribution, Lognormal):
+            mean_us = (latency.mean_ns - latency.base_ns) / 1000
+            yield f"delay,service=lognormal:{mean_us}:{varying.sigma},of={kind}"
 
 
 def on_export(one: Drawn, url: str) -> Plan:

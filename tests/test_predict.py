@@ -3,16 +3,19 @@
 import json
 import shlex
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from bench import predict as drawn_jobs
 from bench.limits.simulated import simulated
 from goldens import cases, has, present
 from iocurve.advice import twin
 from iocurve.engine import plan
+from iocurve.engine.derived import block_bytes_mean
 from iocurve.foundation.errors import DialectError
 from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.model.fit import Fit, LoadRate, fitted
@@ -21,7 +24,7 @@ from iocurve.result import host
 from iocurve.result.caps import Burst, caps
 from iocurve.result.document import Point, Result, TargetFacts
 from iocurve.volume import profile_limits
-from iocurve.volume.limits import AddedLatency, Limits
+from iocurve.volume.limits import AddedLatency, Limits, Parallelism
 from plans import READ, WRITE, nfs_engine, worker
 from programs import iocurve
 
@@ -152,6 +155,26 @@ def measured_grid(limits: Limits, grid: Sequence[tuple[int, int, int]] = GRID, r
     return points
 
 
+BY_KIND = Limits(
+    latency=AddedLatency(base_ns=4 * MILLISECOND_NS, per_kib_ns=40_000),
+    write_latency=AddedLatency(base_ns=9 * MILLISECOND_NS, per_kib_ns=90_000),
+)
+
+
+def test_latency_and_service_follow_from_kind_and_size() -> None:
+    grid = [(100, 64, 4), (50, 16, 8), (0, 64, 2)]
+    for point in measured_grid(BY_KIND, grid):
+        predicted = forward(point.plan.groups[0], ModelledTarget(name="unlimited", limits=BY_KIND))
+        assert predicted.iops == pytest.approx(point.figures.iops, rel=0.03)
+        for one in predicted.kinds:
+            assert one.latency_ns == pytest.approx(point.summary().kinds[one.kind].service.mean_ns, rel=0.03)
+    speed = Parallelism(servers=2, service_ns=MILLISECOND_NS, per_kib_ns=10_000, write_service_ns=4 * MILLISECOND_NS)
+    found = forward(
+        load(depth=32, operations=(WRITE,)), ModelledTarget(name="unlimited", limits=Limits(parallelism=speed))
+    )
+    assert found.iops == near(2000 / (4 + 0.01 * block_bytes_mean(WRITE.blocks) / KIB))
+
+
 @pytest.mark.slow
 @cases("advice/fitted")
 def test_the_limits_of_a_target_are_fitted_to_its_points(values: dict[str, int]) -> None:
@@ -179,6 +202,11 @@ AT_THE_LIMIT = [
     *(measured_load(1000, 64, reads) for reads in (1, 0.5, 0)),
     *(measured_load(8000, 4, reads) for reads in (1, 0.5, 0)),
 ]
+
+
+def test_a_busy_machine_leaves_the_target_open() -> None:
+    (first, *_) = fitted([replace(row, is_held_up=True) for row in AT_THE_LIMIT]).open
+    assert first.startswith("this machine was too busy")
 
 
 def test_a_noisy_point_excludes_no_limit() -> None:
@@ -210,6 +238,42 @@ def test_a_burst_and_its_credits_are_fitted_to_a_load_from_its_start(tmp_path: P
     path.write_text(twin.profile_text("twin", found), encoding="utf-8")
     served = profile_limits.resolve(str(path), 1 << 40)
     assert (served.burst, served.value("iops")) == (found.limits.burst, found.limits.value("iops"))
+
+
+WINDOWS = Limits(
+    caps=caps({"iops": 1000}), latency=AddedLatency(base_ns=2 * MILLISECOND_NS), window_ns=100 * MILLISECOND_NS
+)
+SPEED = Parallelism(servers=1, service_ns=300_000, per_kib_ns=20_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limits", [BY_KIND, WINDOWS, Limits(parallelism=SPEED)])
+def test_times_by_kind_and_size_and_windows_are_fitted_and_served(limits: Limits, tmp_path: Path) -> None:
+    found = twin.fit_of(
+        measured_grid(
+            limits, [*GRID, *((share, kib, 8) for share in (100, 0) for kib in (4, 64)), (100, 256, 32), (0, 256, 32)]
+        )
+    )
+    assert found is not None
+    path = tmp_path / "twin.toml"
+    path.write_text(twin.profile_text("twin", found), encoding="utf-8")
+    served = profile_limits.resolve(str(path), 1 << 40)
+    assert served.window_ns == pytest.approx(limits.window_ns, rel=0.1)
+    assert [cap.name for cap in served.caps] == [cap.name for cap in limits.caps]
+    assert (served.parallelism is None) == (limits.parallelism is None)
+    for kind, kib in product(("read", "write"), (4, 32, 64)):
+        asked = limits.unloaded_ns(kind, kib * KIB)
+        assert served.unloaded_ns(kind, kib * KIB) == pytest.approx(asked, rel=0.05, abs=100_000)
+    if speed := served.parallelism:
+        assert (speed.service_ns, speed.per_kib_ns) == pytest.approx((300_000, 20_000), rel=0.05)
+
+
+@pytest.mark.slow
+def test_a_mix_in_which_one_kind_waits_shows_no_windows() -> None:
+    mixes = [(share, kib, 32) for share in (75, 25) for kib in (4, 64)]
+    found = twin.fit_of(measured_grid(service(None, 2, iops_read=2584, iops_write=376).limits, [*GRID, *mixes]))
+    assert found is not None
+    assert not found.limits.window_ns
 
 
 def grid_result(limits: Limits, directory: Path, grid: Sequence[tuple[int, int, int]] = GRID) -> Path:

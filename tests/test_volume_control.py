@@ -173,8 +173,14 @@ def test_a_user_s_profile_is_set_while_the_volume_serves(
     assert volume("set", served, "--profile", "own.toml") == f"/vol: {tmp_path}/own.toml, 1 TiB, reads 70 MiB/s\n"
     limits = stats(served)["exports"][0]["limits"]
     assert (limits["throughput_bytes_per_s"], limits["throughput_read_bytes_per_s"]) == (None, 70 * MIB)
-    assert limits["latency"] == {"base_ns": 10_000, "distribution": {"kind": "exponential", "mean_ns": 5000}, "seed": 0}
-    assert limits["parallelism"] == {"servers": 3, "service_ns": 2000}
+    assert limits["latency"] == {
+        "base_ns": 10_000,
+        "per_kib_ns": 0,
+        "distribution": {"kind": "exponential", "mean_ns": 5000},
+        "seed": 0,
+    }
+    of_writes = {"write_service_ns": None, "write_per_kib_ns": None}
+    assert limits["parallelism"] == {"servers": 3, "service_ns": 2000, "per_kib_ns": 0, **of_writes}
     assert "an exponential tail" in iocurve("profile", "show", "own.toml").stdout
 
 

@@ -46,9 +46,11 @@ def test_a_user_s_profile_can_set_every_limit(tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     path.write_text(OWN)
     found = resolve(str(path), 2 * TIB)
-    latency = AddedLatency(base_ns=250_000, distribution=Lognormal(median_ns=80_500, p99_ns=1_200_000))
+    latency = AddedLatency(base_ns=250_000, per_kib_ns=1500, distribution=Lognormal(median_ns=80_500, p99_ns=1_200_000))
     matches("volume_profile/a_user_s_profile_can_set_every_limit", found.fields())
-    assert (found.latency, found.parallelism) == (latency, Parallelism(servers=16, service_ns=20_250))
+    served = {"per_kib_ns": 500, "write_service_ns": 41_000, "write_per_kib_ns": 1250}
+    assert (found.latency, found.parallelism) == (latency, Parallelism(servers=16, service_ns=20_250, **served))
+    assert (found.write_latency, found.window_ns) == (AddedLatency(base_ns=900_000, per_kib_ns=3000), 100_000_000)
     assert resolve(str(path), 8 * TIB).value("throughput_read_bytes_per_s") == 700 * MIB
     of_clients: dict[str, Setting] = {"client_ingress": "7B", "client_egress": "9B", "client_iops_write": 8}
     replaced = spec_of({"profile": str(path), "quota": "2TiB", "latency": "5ns", **of_clients}).limits()

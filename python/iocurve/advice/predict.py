@@ -8,13 +8,7 @@ from pathlib import Path
 
 from iocurve.advice.links import network_links
 from iocurve.dialects.base import ParsedCommand, Step
-from iocurve.engine.plan import (
-    FileOpen,
-    Group,
-    NfsEngine,
-    UringEngine,
-    Worker,
-)
+from iocurve.engine.plan import FileOpen, Group, NfsEngine, UringEngine, Worker
 from iocurve.foundation.errors import Diagnostic, DialectError
 from iocurve.foundation.structs import Struct
 from iocurve.foundation.units import (

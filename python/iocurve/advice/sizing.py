@@ -142,12 +142,7 @@ class Chain(Struct):
 
 
 def chain(
-    have: str,
-    *,
-    demand: Demand,
-    clients: int | None = None,
-    vm: str | None = None,
-    nconnect: int | None = None,
+    have: str, *, demand: Demand, clients: int | None = None, vm: str | None = None, nconnect: int | None = None
 ) -> Chain:
     """The load that ``LEVEL:SIZE``, ``DISK:COUNT`` or ``disk:…`` carries, with the clients that are given.
 

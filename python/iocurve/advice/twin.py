@@ -5,19 +5,23 @@ from __future__ import annotations
 import math
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
+from statistics import median
 
 import tomli_w
 from msgspec.structs import replace
 
-from iocurve.analysis.level_changes import LevelStep, levels
+from iocurve.analysis.level_changes import levels
 from iocurve.analysis.measured_load import MeasuredLoad
-from iocurve.analysis.observations import is_held_up
+from iocurve.analysis.observations import ObservedPoint, observed
 from iocurve.foundation.errors import Diagnostic, DialectError, ResultError
 from iocurve.foundation.units import (
+    KIB,
     MIB,
     MICROSECOND_NS,
+    MILLISECOND_NS,
     SECOND_NS,
     counted,
     format_bytes,
@@ -29,13 +33,14 @@ from iocurve.measure.scenario import command as scenarios
 from iocurve.measure.scenario import document as documents
 from iocurve.measure.scenario.cases import scaled
 from iocurve.measure.scenario.runner import Request
-from iocurve.model.fit import ERROR_MIN, NORMAL_95, Fit, LoadRate, ShownLimit, fitted
+from iocurve.model.fit import Fit, ShownLimit, fitted
 from iocurve.model.forward import ModelledTarget, forward
 from iocurve.result.caps import Burst, Cap
 from iocurve.result.document import Point, Result, TargetFacts
+from iocurve.result.summary import Latency, Totals
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import is_ipv4_loopback
-from iocurve.volume.limits import AddedLatency, Lognormal
+from iocurve.volume.limits import AddedLatency, Limits, Lognormal, Parallelism
 from iocurve.volume.profile import UNLIMITED
 
 CHECK = "check"
@@ -46,11 +51,17 @@ PATIENCE_NS = 600 * SECOND_NS
 """The time of the scenario in full, with the check."""
 ERROR_UNKNOWN = 0.015
 """Relative standard error of a rate whose point does not show it, as of one that another tool measured."""
-ERROR_OF_LEVEL = 0.01
-"""The same of a rate after a burst."""
 SAME = 0.05
+WITHIN = (0.05, 0.1, 0.3)
+"""Errors of a rate, p50 and p99 that are small enough."""
 SPREADS = 1.05
 """A latency varies if its 99th percentile is this multiple of its median."""
+SHALLOW = 2
+"""Depths up to this multiple of the least one show the latency of an idle target."""
+SLOW_MAX, FAST = 0.8, 1 / 3
+"""In windows at most this share of operations takes longer than the mean, and half of the others this part of it."""
+WINDOWS_MIN, WINDOWS_DIFFER, WINDOWS_ALIKE = 3, 0.2, 0.6
+"""Least number of points that show windows, and the share of them whose lengths differ by less than a fifth."""
 QUOTA = "1TiB"
 """The size of the volume that is served for a check; no limit of a fit depends on it."""
 
@@ -102,24 +113,38 @@ def measured_on_both(result: Result, fit: Fit, asked: Request, directory: Path, 
     yield from _errors(result, twin)
 
 
+def without_own(limits: Limits, own_ns: float) -> Limits:
+    """The limits to serve, less the latency that serving adds."""
+
+    def less(latency: AddedLatency) -> AddedLatency:
+        return latency.replace(base_ns=max(0, round(latency.base_ns - own_ns)))
+
+    return limits.replace(
+        latency=less(limits.latency), write_latency=limits.write_latency and less(limits.write_latency)
+    )
+
+
+def errors(had: Totals, has: Totals) -> tuple[float, ...]:
+    """The relative errors of a twin's rate, p50 and p99."""
+    pairs = ((one.iops, *(one.service.percentile(percent) for percent in (50, 99))) for one in (had, has))
+    return tuple(of_twin / of_target - 1 for of_target, of_twin in zip(*pairs, strict=True))
+
+
 def _errors(result: Result, twin: Result) -> Iterator[str]:
     served = {point.name: point.summary() for point in twin.points if point.summary().iops}
-    rates, medians, tails = [], [], []
+    found = []
     for point in result.points:
         had, has = point.summary(), served.get(point.name)
-        if point.family != CHECK or has is None or not had.iops:
-            continue
-        rates.append(has.iops / had.iops - 1)
-        medians.append(has.service.percentile(50) / had.service.percentile(50) - 1)
-        tails.append(has.service.percentile(99) / had.service.percentile(99) - 1)
-        yield (
-            f"{point.name}: {format_number(had.iops, 4)} IOPS, twin {format_number(has.iops, 4)} ({rates[-1]:+.1%}); "
-            f"p50 {format_latency(had.service.percentile(50))} ({medians[-1]:+.1%}), "
-            f"p99 {format_latency(had.service.percentile(99))} ({tails[-1]:+.1%})"
-        )
-    within = ((rates, SAME), (medians, 2 * SAME), (tails, 6 * SAME))
-    counts = (sum(abs(error) <= most for error in errors) for errors, most in within)
-    yield "of {} points: rate within 5 % {}, p50 within 10 % {}, p99 within 30 % {}".format(len(rates), *counts)
+        if point.family == CHECK and has is not None and had.iops:
+            rate, middle, tail = errors(had, has)
+            found.append((rate, middle, tail))
+            yield (
+                f"{point.name}: {format_number(had.iops, 4)} IOPS, twin {format_number(has.iops, 4)} ({rate:+.1%}); "
+                f"p50 {format_latency(had.service.percentile(50))} ({middle:+.1%}), "
+                f"p99 {format_latency(had.service.percentile(99))} ({tail:+.1%})"
+            )
+    counts = (sum(abs(one[each]) <= most for one in found) for each, most in enumerate(WITHIN))
+    yield "of {} points: rate within 5 % {}, p50 within 10 % {}, p99 within 30 % {}".format(len(found), *counts)
 
 
 # ---- fitting
@@ -135,38 +160,37 @@ def fitted_to(path: Path, points: Sequence[Point]) -> Fit:
 
 def fit_of(points: Iterable[Point]) -> Fit | None:
     """The limits that explain points, with bursts and the latency of an idle target; None without points to fit."""
-    used = [(point, row) for point in points if point.family != CHECK and (row := _row(point))]
-    if not used:
+    unknown = TargetFacts(kind="unknown", address="")
+    loads = [MeasuredLoad(point, unknown) for point in points if point.family != CHECK]
+    rows = observed([load for load in loads if _is_fitted(load)], ERROR_UNKNOWN)
+    if not rows:
         return None
-    credited = _on_credits(used)
-    fit = _with_burst(fitted([row for _, row in used if row not in credited]), [point for point, _ in used])
-    idle = [point for point, row in used if row.name in fit.idle]
-    latency = _latency(idle, fit.limits.latency)
+    credited = _on_credits(rows)
+    fit = _with_burst(fitted([row for row in rows if row not in credited]), [row.point for row in rows])
+    of_caps = {name for shown in fit.shown if shown.cap.scope == "volume" for name in shown.points}
+    window_ns = _window_ns([row for row in rows if row.name in of_caps])
+    idle = [row for row in rows if row.name in fit.idle]
+    reads, writes = (_latency(idle, kind, fit.limits.parallelism) for kind in ("read", "write"))
+    latency = reads or writes or fit.limits.latency
     if not idle and credited:
         latency = AddedLatency(base_ns=round(min(row.depth / row.iops for row in credited) * SECOND_NS))
-    return fit.replace(limits=fit.limits.replace(latency=latency), idle=tuple(map(_idle_text, idle)))
+    limits = fit.limits.replace(latency=latency, window_ns=window_ns)
+    if reads and writes and _differ(reads, writes):
+        limits = limits.replace(write_latency=writes)
+    return fit.replace(limits=limits, idle=tuple(_idle_text(row.point) for row in idle))
 
 
-def _on_credits(used: Sequence[tuple[Point, LoadRate]]) -> list[LoadRate]:
+def _on_credits(rows: Sequence[ObservedPoint]) -> list[ObservedPoint]:
     """Rates above the base of a burst, of which the operations or the bytes that explain more points are the base."""
-    found: list[list[LoadRate]] = []
-    for point, row in used:
-        if _is_whole(point) and (step := _step(point)):
+    found: list[list[ObservedPoint]] = []
+    for row in rows:
+        if _is_whole(row.point) and (step := row.fall):
             bases = ("iops", step.after), ("bytes_per_s", step.after * row.block_bytes)
-            found.append(
-                min(
-                    (
-                        [one for _, one in used if one.rate(quantity=quantity) > base * (1 + SAME)]
-                        for quantity, base in bases
-                    ),
-                    key=len,
-                )
+            above = (
+                [one for one in rows if one.rate(quantity=quantity) > base * (1 + SAME)] for quantity, base in bases
             )
+            found.append(min(above, key=len))
     return max(found, key=len, default=[])
-
-
-def _step(point: Point) -> LevelStep | None:
-    return levels([interval.iops for interval in point.course()])
 
 
 def _is_whole(point: Point) -> bool:
@@ -174,32 +198,10 @@ def _is_whole(point: Point) -> bool:
     return all(not worker.ramp_ns for group in point.plan.groups for worker in group.workers)
 
 
-def _row(point: Point) -> LoadRate | None:
-    """None for a point with a rate, with other operations, or without any; a burst is left out of a rate."""
-    load = MeasuredLoad(point, TargetFacts(kind="unknown", address=""))
-    summary = load.summary
-    kinds = {kind for kind, totals in summary.kinds.items() if totals.operations}
-    if summary.paced or not kinds or kinds - {"read", "write"}:
-        return None
-    rate, step = point.rate_interval(), _step(point)
-    error = (
-        ERROR_UNKNOWN if rate.low is None or rate.high is None else (rate.high - rate.low) / rate.value / 2 / NORMAL_95
-    )
-    reads = load.iops("read") / summary.iops
-    return LoadRate(
-        name=point.name,
-        block_bytes=round(summary.bytes_per_s / summary.iops),
-        mix=round(reads, 1),
-        read_share=reads,
-        order=" ".join(sorted({str(one.random_percent) for worker in load.workers for one in worker.plan.operations})),
-        depth=summary.depth_requested,
-        connections=load.connections,
-        clients=len(load.clients) or 1,
-        iops=step.after if step else summary.iops,
-        error=math.hypot(ERROR_OF_LEVEL if step else error, ERROR_MIN),
-        operations=summary.operations,
-        is_held_up=is_held_up(load),
-    )
+def _is_fitted(load: MeasuredLoad) -> bool:
+    """False of a point with a rate, with other operations, or without any."""
+    kinds = {kind for kind, totals in load.summary.kinds.items() if totals.operations}
+    return not load.summary.paced and bool(kinds) and kinds <= {"read", "write"}
 
 
 def _with_burst(fit: Fit, points: Sequence[Point]) -> Fit:
@@ -233,15 +235,66 @@ def _burst(point: Point, cap: Cap) -> Burst | None:
     return Burst(value=round(step.before), credits=max(1, round(credits)))
 
 
-def _latency(idle: Sequence[Point], known: AddedLatency) -> AddedLatency:
-    """The latency of the idle target: its median and its 99th percentile, and its mean as far as the shape allows."""
-    if not idle:
-        return known
-    shallow = min(idle, key=lambda point: (point.summary().depth_requested, point.summary().service.percentile(50)))
-    found = shallow.summary().service
-    middle, tail, mean = found.percentile(50), found.percentile(99), found.mean_ns
-    if not middle or not tail > SPREADS * middle:
-        return AddedLatency(base_ns=round(mean))
+def _window_ns(rows: Sequence[ObservedPoint]) -> int:
+    """The length of the windows in which the points at a limit get what it allows; 0 where they show none.
+
+    Of the operations of a window, those in flight at its end wait for the next one: so few that are so slow show its
+    length, which is the same for all depths.
+    """
+    lengths = []
+    # In a mix, one kind may be fast and the other wait for its own limit.
+    for row in (one for one in rows if one.mix in (0, 1)):
+        latency = row.point.summary().service
+        mean_ns = row.depth / row.iops * SECOND_NS
+        slow = _share_above(latency, mean_ns)
+        if 0 < slow < SLOW_MAX and latency.percentile(50 * (1 - slow)) < FAST * mean_ns:
+            lengths.append((mean_ns / slow, row.depth))
+    if len(lengths) < WINDOWS_MIN:
+        return 0
+    middle = median(length for length, _ in lengths)
+    alike = [depth for length, depth in lengths if abs(length / middle - 1) < WINDOWS_DIFFER]
+    if len(alike) <= len(lengths) * WINDOWS_ALIKE or max(alike) < 2 * min(alike):
+        return 0
+    return round(middle / MILLISECOND_NS) * MILLISECOND_NS
+
+
+def _share_above(latency: Latency, limit_ns: float) -> float:
+    """The share of operations that take longer."""
+    low, high = 0.0, 100.0
+    for _ in range(20):
+        middle = (low + high) / 2
+        low, high = (low, middle) if latency.percentile(middle) > limit_ns else (middle, high)
+    return 1 - low / 100
+
+
+def _latency(idle: Sequence[ObservedPoint], kind: str, served: Parallelism | None) -> AddedLatency | None:
+    """The latency of a kind on the idle target beyond its service: the part for each KiB, and the shape of the rest."""
+    least = min((row.depth for row in idle), default=0)
+    of_sizes: dict[int, Latency] = {}
+    for row in idle:
+        found = row.point.summary().kinds.get(kind)
+        if found and found.service.count and row.depth <= SHALLOW * least:
+            known = of_sizes.get(row.block_bytes)
+            of_sizes[row.block_bytes] = known.merged(found.service) if known else found.service
+    if not of_sizes:
+        return None
+    small, large = min(of_sizes), max(of_sizes)
+
+    def own(size: int) -> float:
+        return of_sizes[size].mean_ns - (served.takes_ns(kind, size) if served else 0.0)
+
+    per_kib_ns = max(0.0, own(large) - own(small)) / (large - small) * KIB if large > small else 0.0
+    if own(large) < own(small) * (1 + SAME):
+        per_kib_ns = 0.0
+    less_ns = of_sizes[small].mean_ns - max(0.0, own(small) - per_kib_ns * small / KIB)
+    return _shaped(of_sizes[small], less_ns).replace(per_kib_ns=round(per_kib_ns))
+
+
+def _shaped(found: Latency, less_ns: float) -> AddedLatency:
+    """Latencies less a time: their median and their 99th percentile, and their mean as far as the shape allows."""
+    middle, tail, mean = (each - less_ns for each in (found.percentile(50), found.percentile(99), found.mean_ns))
+    if not middle > 0 or not tail > SPREADS * middle:
+        return AddedLatency(base_ns=max(0, round(mean)))
 
     def shaped(base: float) -> AddedLatency:
         varying = Lognormal(median_ns=max(1, round(middle - base)), p99_ns=max(1, round(tail - base)))
@@ -252,6 +305,12 @@ def _latency(idle: Sequence[Point], known: AddedLatency) -> AddedLatency:
         base = (low + high) / 2
         low, high = (low, base) if shaped(base).mean_ns > mean else (base, high)
     return shaped(low)
+
+
+def _differ(reads: AddedLatency, writes: AddedLatency) -> bool:
+    sizes = (4, 64)
+    read, write = ([one.mean_ns + one.per_kib_ns * kib for kib in sizes] for one in (reads, writes))
+    return any(abs(other / max(1, one) - 1) > SAME for one, other in zip(read, write, strict=True))
 
 
 def _idle_text(point: Point) -> str:
@@ -286,19 +345,29 @@ def profile_text(title: str, fit: Fit, check: Sequence[str] = ()) -> str:
             seconds = max(1, round(burst.credits / max(1, burst.value - cap.value)))
             credits = {"credits_for_s": seconds} if unit > 1 else {"credits": {"base": burst.credits}}
             figures[f"burst_{cap.figure}"] = {"base": max(1, round(burst.value / unit)), **credits}
-    latency = fit.limits.latency
-    if latency.mean_ns:
-        figures["latency_us"] = {"value": latency.base_ns / MICROSECOND_NS, **_distribution(latency)}
-    rests = (*fit_text(fit), *map(_shown_text, fit.shown), *(f"Idle: {text}." for text in fit.idle))
+    for name, latency in (("latency_us", fit.limits.latency), ("write_latency_us", fit.limits.write_latency)):
+        if latency and (latency.mean_ns or latency.per_kib_ns or name.startswith("write")):
+            figures[name] = _latency_figures(latency)
+    if speed := fit.limits.parallelism:
+        times = {name.replace("_ns", "_us"): getattr(speed, name) for name in speed.__struct_fields__ if "_ns" in name}
+        figures["parallelism"] = {"servers": speed.servers, **_microseconds(times)}
+    if fit.limits.window_ns:
+        figures["window_ms"] = {"value": fit.limits.window_ns // MILLISECOND_NS}
+    served = [f"The server's own speed, from {', '.join(fit.served)}."] if fit.served else []
+    rests = (*fit_text(fit), *map(_shown_text, fit.shown), *served, *(f"Idle: {text}." for text in fit.idle))
     return "".join(f"# {line}\n" for line in (*rests, *check)) + tomli_w.dumps(figures)
 
 
-def _distribution(latency: AddedLatency) -> dict[str, object]:
-    varying = latency.distribution
-    if not isinstance(varying, Lognormal):
-        return {}
-    times = {"median_us": varying.median_ns / MICROSECOND_NS, "p99_us": varying.p99_ns / MICROSECOND_NS}
-    return {"distribution": {"kind": "lognormal", **times}}
+def _latency_figures(latency: AddedLatency) -> dict[str, object]:
+    found = _microseconds({"value": latency.base_ns, "per_kib": latency.per_kib_ns})
+    if isinstance(varying := latency.distribution, Lognormal):
+        times = {"median_us": varying.median_ns, "p99_us": varying.p99_ns}
+        found["distribution"] = {"kind": "lognormal", **_microseconds(times)}
+    return found
+
+
+def _microseconds(times: Mapping[str, int | None]) -> dict[str, object]:
+    return {name: time / MICROSECOND_NS for name, time in times.items() if time is not None}
 
 
 _WHAT_IF = re.compile(r"(?:(read|write) )?(throughput|iops|latency) *[x×*] *(\d+(?:\.\d+)?)")
@@ -318,7 +387,8 @@ def changed(fit: Fit, texts: Iterable[str]) -> Fit:
             )
         times, quantity = float(found[3]), {"throughput": "bytes_per_s"}.get(found[2], found[2])
         if quantity == "latency":
-            limits = limits.replace(latency=_times(limits.latency, times))
+            slower = limits.at_speed(1 / Fraction(found[3]))
+            limits = limits.replace(latency=slower.latency, write_latency=slower.write_latency)
             continue
         caps = [
             cap.replace(value=max(1, round(cap.value * times)))
@@ -330,13 +400,6 @@ def changed(fit: Fit, texts: Iterable[str]) -> Fit:
             raise DialectError([Diagnostic(f"--what-if '{text}': the points show no such limit")])
         limits = limits.replace(caps=tuple(caps))
     return fit.replace(limits=limits)
-
-
-def _times(latency: AddedLatency, times: float) -> AddedLatency:
-    varying = latency.distribution
-    if isinstance(varying, Lognormal):
-        varying = Lognormal(median_ns=round(varying.median_ns * times), p99_ns=round(varying.p99_ns * times))
-    return latency.replace(base_ns=round(latency.base_ns * times), distribution=varying)
 
 
 def checked(fit: Fit, result: Result) -> Iterator[str]:

@@ -24,24 +24,11 @@ Measure = Literal["time", "rate", "throughput", "size", "count", "number", "shar
 
 _LATENCY = re.compile(r"(response_|service_)?(min|mean|max|p(\d+(?:[._]\d+)?))(_us)?\Z")
 _FIGURES: dict[str, Measure] = {
-    "iops": "rate",
-    "iops_low": "rate",
-    "iops_high": "rate",
-    "mib_per_s": "throughput",
-    "bytes": "size",
-    "operations": "count",
-    "errors": "count",
-    "short": "count",
-    "drained": "count",
-    "unfinished": "count",
-    "missed": "count",
-    "stall": "time",
-    "cpu_us_per_operation": "time",
-    "concurrency_achieved": "number",
-    "speedup": "number",
-    "limited_by": "text",
-    "limited_by_confidence": "text",
-}
+    "iops": "rate", "iops_low": "rate", "iops_high": "rate", "mib_per_s": "throughput", "bytes": "size",
+    "operations": "count", "errors": "count", "short": "count", "drained": "count", "unfinished": "count",
+    "missed": "count", "stall": "time", "cpu_us_per_operation": "time", "concurrency_achieved": "number",
+    "speedup": "number", "limited_by": "text", "limited_by_confidence": "text",
+}  # fmt: skip
 _TEXTS = ("name", "series", "target", "state")
 """Texts that say which point it is."""
 _UNITS: dict[str, Measure] = {"IOPS": "rate", "µs": "time", "%": "share"}

@@ -16,26 +16,12 @@ RateUnit = Literal["IOPS", "MiB/s"]
 KINDS_NAMED_MAX = 3
 """A load of more kinds is a mix."""
 KIND_WORDS = {
-    "create": "creations",
-    "open": "opens",
-    "close": "closes",
-    "getattr": "getattrs",
-    "setattr": "setattrs",
-    "access": "access checks",
-    "rename": "renames",
-    "delete": "removals",
-    "mkdir": "mkdirs",
-    "rmdir": "rmdirs",
-    "lookup": "lookups",
-    "link": "links",
-    "symlink": "symlinks",
-    "readlink": "readlinks",
-    "readdir": "listings",
-    "readdirplus": "listings with attributes",
-    "copy": "copies",
-    "read_file": "whole-file reads",
+    "create": "creations", "open": "opens", "close": "closes", "getattr": "getattrs", "setattr": "setattrs",
+    "access": "access checks", "rename": "renames", "delete": "removals", "mkdir": "mkdirs", "rmdir": "rmdirs",
+    "lookup": "lookups", "link": "links", "symlink": "symlinks", "readlink": "readlinks", "readdir": "listings",
+    "readdirplus": "listings with attributes", "copy": "copies", "read_file": "whole-file reads",
     "write_file": "whole-file writes",
-}
+}  # fmt: skip
 """Operations on names, attributes and whole files."""
 
 CACHE_WORDS: dict[CachePolicy, str] = {"cached": "cached", "uncached": "no cache", "warmed": "warm cache"}

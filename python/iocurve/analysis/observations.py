@@ -47,6 +47,8 @@ class ObservedPoint(LoadRate, frozen=True, kw_only=True, dict=True):
     """Squared coefficient of variation of the latencies."""
     dispersion: float | None = None
     """Variance of the operations of an interval to their mean; None where there are too few intervals."""
+    fall: LevelStep | None = None
+    """The rate fell from one level to another."""
     is_in_windows: bool = False
     """The rate is that of whole windows of a limit: operations, then none until the next window."""
 
@@ -59,12 +61,23 @@ def tells_nothing(target: TargetFacts) -> bool:
 
 def observations(points: Iterable[Point], target: TargetFacts) -> list[ObservedPoint]:
     """The points that can be compared."""
-    loads = [load for point in points if _is_comparable(load := MeasuredLoad(point, target))]
+    return observed([load for point in points if _is_comparable(load := MeasuredLoad(point, target))])
+
+
+def observed(loads: Sequence[MeasuredLoad], error_unknown: float | None = None) -> list[ObservedPoint]:
+    """Loads of reads and writes whose rate is known well enough.
+
+    With ``error_unknown``, which stands for an error that is not known, none is left out.
+    """
     window_s = _window_s(loads)
     # Points of several runs were measured in turns.
     in_order = not any(load.point.runs for load in loads)
     places = (number if in_order else 0 for number in range(len(loads)))
-    return [found for load, at in zip(loads, places, strict=True) if (found := _observation(load, window_s, at))]
+    return [
+        found
+        for load, at in zip(loads, places, strict=True)
+        if (found := _observation(load, window_s, at, error_unknown))
+    ]
 
 
 def _is_comparable(load: MeasuredLoad) -> bool:
@@ -87,25 +100,27 @@ def _kinds(load: MeasuredLoad) -> set[str]:
     return {operation.kind for worker in load.workers for operation in worker.plan.operations}
 
 
-def _observation(load: MeasuredLoad, window_s: float, at: int) -> ObservedPoint | None:
+def _observation(load: MeasuredLoad, window_s: float, at: int, error_unknown: float | None) -> ObservedPoint | None:
     operations = [operation for worker in load.workers for operation in worker.plan.operations]
-    (size,) = {one.blocks.bytes for one in operations if isinstance(one.blocks, FixedBlocks)}
     rates = [interval.iops for interval in load.course]
     fall, in_window = levels(rates), _in_window(load)
     step = fall or levels(rates[::-1])
     # Credits ran out, or a limit changed: the last level is what it is now.
     last = rates[step.index + 1 if fall else -step.index :] if step else rates
-    iops, error = load.iops(), _error(load, rates)
+    error_max = ERROR_MAX if error_unknown is None else math.inf
+    iops, error = load.iops(), _error(load, rates, error_max)
     if in_window and window_s:
         iops, error = in_window / window_s, ERROR_MIN
     elif step and not load.point.runs:
-        iops, error = fmean(last), relative_error([], last)
+        iops, error = fmean(last), relative_error([], last, error_max=error_max)
+    error = error_unknown if error is None else error
     if error is None:
         return None
     summary = load.summary
     return ObservedPoint(
+        name=load.point.name,
         point=load.point,
-        block_bytes=size,
+        block_bytes=round(summary.bytes_per_s / summary.iops),
         mix=_mix(load),
         read_share=load.iops("read") / load.iops(),
         order=" ".join(sorted({str(one.random_percent) for one in operations})),
@@ -120,9 +135,10 @@ def _observation(load: MeasuredLoad, window_s: float, at: int) -> ObservedPoint 
         latency_variation=_variation(summary.service),
         dispersion=_dispersion(load, last),
         is_held_up=is_held_up(load),
-        clients=max(1, len(load.point.clients)),
+        clients=max(1, len(load.clients), len(load.point.clients)),
         is_in_windows=in_window > 0,
         at=at,
+        fall=fall,
         has_changed=step is not None or isinstance(level_change(rates), LevelStep),
     )
 
@@ -177,12 +193,14 @@ def _mix(load: MeasuredLoad) -> float:
     return math.fsum(one.share for one in operations if one.kind == "read") / shares if shares else 1.0
 
 
-def _error(load: MeasuredLoad, rates: Sequence[float]) -> float | None:
+def _error(load: MeasuredLoad, rates: Sequence[float], error_max: float) -> float | None:
     turns = [turn.iops for turn in load.point.runs if turn.state == "finished"]
-    return relative_error(turns, rates, load.point.length_chosen_by)
+    return relative_error(turns, rates, load.point.length_chosen_by, error_max)
 
 
-def relative_error(turns: Sequence[float], rates: Sequence[float], chosen_by: int = 0) -> float | None:
+def relative_error(
+    turns: Sequence[float], rates: Sequence[float], chosen_by: int = 0, error_max: float = ERROR_MAX
+) -> float | None:
     """Relative standard error of a rate, from its turns or else its intervals; None where it is not known well enough.
 
     A short series of intervals does not show how they depend on one another: they are taken as independent, with
@@ -198,7 +216,7 @@ def relative_error(turns: Sequence[float], rates: Sequence[float], chosen_by: in
     if not estimate.mean or not math.isfinite(estimate.half_width) or not (of_turns or len(rates) >= REPEATS_MIN):
         return None
     error = math.hypot(estimate.precision / NORMAL, ERROR_MIN)
-    return error if error <= ERROR_MAX else None
+    return error if error <= error_max else None
 
 
 def is_held_up(load: MeasuredLoad) -> bool:

@@ -115,12 +115,7 @@ def ab(
         refuse("this is for one load on two targets; the commands say what runs", load, create=files.create)
         expressions = output.parsed(Vocabulary())
         measure = measured.of_commands(
-            commands,
-            runs.runs,
-            runs.margin,
-            runs.retries,
-            overwrite=files.overwrite,
-            patience_ns=runs.search_time,
+            commands, runs.runs, runs.margin, runs.retries, overwrite=files.overwrite, patience_ns=runs.search_time
         )
         with observed(metrics):
             result = campaigns.into_directory(out, measure)

@@ -26,9 +26,7 @@ app = App(
 
 
 @app.command(
-    name="check",
-    usage=usage("cluster check", "[PATH]"),
-    help_epilogue=example("iocurve cluster check /mnt/volume"),
+    name="check", usage=usage("cluster check", "[PATH]"), help_epilogue=example("iocurve cluster check /mnt/volume")
 )
 def check_cluster(
     path: Path | None = None, /, *, on: str = "auto", clients: AtLeast1 | None = None, json: JsonFlag = False
@@ -98,11 +96,7 @@ def print_commands(
 
 
 @app.command(help_epilogue=example("iocurve cluster up --hosts vm[1-12]"))
-def up(
-    *,
-    local: AtLeast1 | None = None,
-    reach: SshOptions = SSH_OPTIONS,
-) -> int:
+def up(*, local: AtLeast1 | None = None, reach: SshOptions = SSH_OPTIONS) -> int:
     """Start a cluster of several runs: on hosts that ssh reaches, or on this machine to try it.
 
     Parameters

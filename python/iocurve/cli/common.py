@@ -95,10 +95,7 @@ SizeBytes = Annotated[int, Parameter(converter=_read(parse_bytes), metavar="SIZE
 TimeNs = Annotated[
     int, Parameter(converter=_read(parse_time_ns), metavar="TIME", show_default=_default(format_duration))
 ]
-Ratio = Annotated[
-    float,
-    Parameter(converter=_read(_fraction), metavar="FRACTION", show_default=_default(_percent)),
-]
+Ratio = Annotated[float, Parameter(converter=_read(_fraction), metavar="FRACTION", show_default=_default(_percent))]
 MetricsAddress = Annotated[
     tuple[str, int],
     Parameter(

@@ -74,13 +74,7 @@ class ComparisonOutput:
 OUTPUT = ComparisonOutput()
 
 
-def compare_results(
-    base: Path,
-    /,
-    *others: Path,
-    margin: Ratio = MARGIN,
-    output: ComparisonOutput = OUTPUT,
-) -> int:
+def compare_results(base: Path, /, *others: Path, margin: Ratio = MARGIN, output: ComparisonOutput = OUTPUT) -> int:
     """Compare results with the first of them: faster, slower, no difference, or inconclusive.
 
     Parameters

@@ -53,11 +53,7 @@ class RunOptions:
     def run(self) -> RunLength:
         """The length and number of runs."""
         return RunLength(
-            runtime_ns=self.runtime,
-            ramp_ns=self.ramp_time,
-            rounds=self.runs,
-            margin=self.margin,
-            repeats=self.retries,
+            runtime_ns=self.runtime, ramp_ns=self.ramp_time, rounds=self.runs, margin=self.margin, repeats=self.retries
         )
 
 
@@ -134,11 +130,7 @@ def _expected(
 
 
 def _written(
-    sources: tuple[str, str],
-    found: list[advice.FieldDifference],
-    attributed: Attribution,
-    result: Result,
-    out: Path,
+    sources: tuple[str, str], found: list[advice.FieldDifference], attributed: Attribution, result: Result, out: Path
 ) -> Path:
     from iocurve.advice import differ_page
 

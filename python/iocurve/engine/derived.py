@@ -75,10 +75,7 @@ def with_drained(worker: WorkerOutcome) -> WorkerOutcome:
         return worker
     kinds = {
         name: kind.replace(
-            operations=kind.operations + kind.drained,
-            bytes=kind.bytes + kind.drained_bytes,
-            drained=0,
-            drained_bytes=0,
+            operations=kind.operations + kind.drained, bytes=kind.bytes + kind.drained_bytes, drained=0, drained_bytes=0
         )
         for name, kind in worker.operations.items()
     }

@@ -28,11 +28,7 @@ KINDS = {
 """Kinds by the start of a phase's name; the reads of a mix are reported apart."""
 LAST = "elbencho's values are those of its column 'last done': up to the end of the slowest thread."
 NO_PERCENTILES = "elbencho's results have no percentiles."
-CSV_NAMES = {
-    "entries/s": "entries/s [last]",
-    "iops": "IOPS [last]",
-    "entries": "entries [last]",
-}
+CSV_NAMES = {"entries/s": "entries/s [last]", "iops": "IOPS [last]", "entries": "entries [last]"}
 """Names in CSV by those in JSON."""
 
 

@@ -19,11 +19,7 @@ from iocurve.result.document_file import Json
 
 BYTES_MAX = 1 << 30
 """A larger file is refused: outputs of tools are smaller, logs of operations are not."""
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
+_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 
 
 class SourceFile(msgspec.Struct, frozen=True, dict=True):

@@ -61,10 +61,7 @@ MACHINE = (
 DOUBTFUL = ("fio_slat", "fio_skew", "truncated", "vdbench_no_average")
 """Codes of notes that cast doubt on values."""
 UNKNOWN = Limit(
-    code="unknown",
-    short_name=INCONCLUSIVE,
-    text="an imported result does not tell what limited it",
-    confidence="none",
+    code="unknown", short_name=INCONCLUSIVE, text="an imported result does not tell what limited it", confidence="none"
 )
 """The verdict on an imported point."""
 

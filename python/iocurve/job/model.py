@@ -528,12 +528,7 @@ class Job(Struct):
     @classmethod
     def of(cls, name: str, words: Words, said: Iterable[Said], defaults: Said) -> Job:
         """A job of the fields that were set in each section, with a dialect's defaults in the others."""
-        return cls(
-            name=name,
-            words=words,
-            sections=tuple(Section.of(one, defaults) for one in said),
-            defaults=defaults,
-        )
+        return cls(name=name, words=words, sections=tuple(Section.of(one, defaults) for one in said), defaults=defaults)
 
     def changed(self, change: Callable[[Said], Said]) -> Job:
         """A copy in which ``change`` was applied to each section."""

@@ -14,9 +14,9 @@ from typing import Literal, get_args
 import msgspec
 
 from iocurve.foundation.structs import Struct
-from iocurve.foundation.units import SECOND_NS
+from iocurve.foundation.units import KIB, SECOND_NS
 from iocurve.result.caps import CAPS, Cap, Kind
-from iocurve.volume.limits import AddedLatency, Limits
+from iocurve.volume.limits import AddedLatency, Limits, Parallelism
 
 OTHER = 1.5
 """Block sizes differ by this factor."""
@@ -50,6 +50,8 @@ class Fit(Struct):
     """The highest rate of a point: above it nothing was measured."""
     open: tuple[str, ...] = ()
     """Questions that the points leave open."""
+    served: tuple[str, ...] = ()
+    """Points that show the server's own speed."""
     idle: tuple[str, ...] = ()
     """Points that reach no limit: their latency is that of an idle target."""
 
@@ -75,8 +77,12 @@ def fitted(rows: Sequence[LoadRate]) -> Fit:
                 )
     caps = tuple(one.cap for one in shown)
     base_ns = min((round(SECOND_NS / at.value) for at in of_latency), default=0)
+    served = next((at for at in best.used if at.part.quantity == "time"), None)
     return Fit(
-        limits=Limits(caps=caps, latency=AddedLatency(base_ns=base_ns)),
+        limits=Limits(
+            caps=caps, latency=AddedLatency(base_ns=base_ns), parallelism=_parallelism(served) if served else None
+        ),
+        served=tuple(row.name for row in served.members) if served else (),
         shown=tuple(shown),
         points=len(rows),
         iops_max=max(row.iops for row in rows),
@@ -94,7 +100,32 @@ def _told_apart(rows: Sequence[LoadRate]) -> list[TargetPart]:
         for cap in CAPS
         if cap.quantity != "requests" and cap.scope in scopes and (_has_mixes(rows) or cap.kind == kinds[-1])
     ]
+    parts += _speed(rows)
     return [part for part in parts if _shows(rows, part)]
+
+
+def _speed(rows: Sequence[LoadRate]) -> list[TargetPart]:
+    """A server with a time for an operation and one for its bytes, of reads and of writes, by their highest rates."""
+    of_kinds = [[row for row in rows if row.mix == mix] for mix in (1, 0)]
+    times = [_times(ours, TargetPart("iops")) if ours else None for ours in of_kinds]
+    reads, writes = (one or other for one, other in zip(times, times[::-1], strict=True))
+    if not reads or not writes or any(ours and not one for ours, one in zip(of_kinds, times, strict=True)):
+        return []
+    block_bytes, write_bytes = (operation / byte for operation, byte in (reads, writes))
+    return [TargetPart("time", block_bytes=block_bytes, write_cost=writes[0] / reads[0], write_bytes=write_bytes)]
+
+
+def _parallelism(at: PartCeiling) -> Parallelism:
+    """One server with these times: more of them differ from it only in the latency below their speed."""
+    part, read_ns = at.part, SECOND_NS / at.value
+    write_ns = read_ns * part.write_cost
+    return Parallelism(
+        servers=1,
+        service_ns=round(read_ns),
+        per_kib_ns=round(read_ns * KIB / part.block_bytes),
+        write_service_ns=round(write_ns),
+        write_per_kib_ns=round(write_ns * KIB / part.write_bytes),
+    )
 
 
 def _shows(rows: Sequence[LoadRate], part: TargetPart) -> bool:
@@ -120,6 +151,8 @@ def _scattered(rows: Sequence[LoadRate], scatter: float) -> list[LoadRate]:
 def _left_open(rows: Sequence[LoadRate], found: Sequence[Cap], *, has_idle: bool) -> Iterator[str]:
     blocks = [row.block_bytes for row in rows]
     quantities = {cap.quantity for cap in found}
+    if all(row.is_held_up for row in rows):
+        yield "this machine was too busy at every point: measure again when it is idle"
     if quantities and max(blocks) <= OTHER * min(blocks):
         yield "all points have one block size: whether operations or bytes are limited is not known"
     if not found:
@@ -203,6 +236,8 @@ class TargetPart(msgspec.Struct, frozen=True):
     """Bytes that take a server as long as an operation does."""
     write_cost: float = 1.0
     """The number of reads that a write counts as."""
+    write_bytes: float = 0.0
+    """Bytes that take a server as long as a write does; 0: as those of reads."""
     since: int = 0
     until: int = sys.maxsize
     """The cap holds for points from one place in the order of measurement on, and before another."""
@@ -214,12 +249,19 @@ class TargetPart(msgspec.Struct, frozen=True):
         if self.quantity == "in_flight":
             return row.iops / row.depth if self.of == row.load[: len(self.of)] else 0.0
         value = row.rate(self.kind, self.quantity)
-        if self.quantity == "time":
-            value *= 1 + row.block_bytes / self.block_bytes
-        if self.write_cost != 1:
-            value *= row.read_share + self.write_cost * (1 - row.read_share)
+        if self.quantity == "time" or self.write_cost != 1:
+            read, write = (
+                1 + (row.block_bytes / each if each else 0)
+                for each in (self.block_bytes, self.write_bytes or self.block_bytes)
+            )
+            value *= row.read_share * read + self.write_cost * (1 - row.read_share) * write
         count = _count(row, self.scope)
         return value / count if count else 0.0
+
+    @property
+    def parameters(self) -> int:
+        """The number of values that were taken from points."""
+        return 1 + (self.quantity == "time") + (self.write_cost != 1) + (self.write_bytes > 0)
 
     @property
     def without_cost(self) -> TargetPart:
@@ -435,22 +477,22 @@ def _may_wait(rows: Sequence[LoadRate], members: Sequence[LoadRate]) -> bool:
 
 
 def _servers(rows: Sequence[LoadRate]) -> list[TargetPart]:
-    """A server, or one for each connection, that takes a time for an operation and one for its bytes.
+    """A server, or one for each connection, that takes a time for an operation and one for its bytes."""
+    scopes: tuple[Literal["volume", "connection"], ...] = ("volume", "connection")
+    times = [(scope, _times(rows, TargetPart("iops", scope=scope))) for scope in scopes]
+    return [TargetPart("time", scope=scope, block_bytes=found[0] / found[1]) for scope, found in times if found]
 
-    The rates of the smallest and the largest blocks have these times.
-    """
+
+def _times(rows: Sequence[LoadRate], part: TargetPart) -> tuple[float, float] | None:
+    """The times of an operation and of a byte that the rates of the smallest and the largest blocks have."""
     sizes = sorted({row.block_bytes for row in rows})
-    found = []
-    for scope in ("volume", "connection"):
-        part = TargetPart("iops", scope=scope)
-        small, large = (
-            max((part.value_of(row) for row in rows if row.block_bytes == size), default=0.0)
-            for size in (sizes[0], sizes[-1])
-        )
-        if small > large > small * sizes[0] / sizes[-1]:
-            block_bytes = (large * sizes[-1] - small * sizes[0]) / (small - large)
-            found.append(TargetPart("time", scope=scope, block_bytes=block_bytes))
-    return found
+    small, large = (
+        max(part.value_of(row) for row in rows if row.block_bytes == size) for size in (sizes[0], sizes[-1])
+    )
+    if not small > large > small * sizes[0] / sizes[-1]:
+        return None
+    byte_s = (1 / large - 1 / small) / (sizes[-1] - sizes[0])
+    return 1 / small - sizes[0] * byte_s, byte_s
 
 
 def _weighted(rows: Sequence[LoadRate]) -> list[TargetPart]:
@@ -590,9 +632,8 @@ def _judged(
             of_row[name] = of_row.get(name, 0.0) + 1 / len(holding)
         names.append(of_row)
     of_latency = latency.charges if any(part.quantity == "in_flight" for part in used) else ()
-    of_caps = [at.error for part, at in used.items() if part.quantity != "in_flight"]
     # A server's two times are two capacities, and so are the costs of reads and writes.
-    of_caps += [at.error for part, at in used.items() if part.quantity == "time" or part.write_cost != 1]
+    of_caps = [at.error for part, at in used.items() if part.quantity != "in_flight" for _ in range(part.parameters)]
     # The place of a change is one of many.
     score -= sum(part.at_any_time != part for part in used) * math.log(len(rows)) / 2
     score -= math.fsum(math.log(RANGE / (max(error, ERROR_MIN / 3) * NORMAL)) for error in (*of_latency, *of_caps))

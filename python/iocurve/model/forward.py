@@ -172,12 +172,10 @@ class LoadPart(msgspec.Struct):
         return sum(share * block_bytes_mean(one.blocks) for one, share in self.shares)
 
 
-def unloaded_ns(service: ModelledTarget, disk: DiskPlan | None = None) -> int:
-    """The mean latency of an operation on an idle target; 0 where it is not known."""
-    if disk:
-        return disk.latency_ns
-    parallelism = service.limits.parallelism
-    return service.limits.latency.mean_ns + (parallelism.service_ns if parallelism else 0)
+def _unloaded_s(one: OperationPlan, service: ModelledTarget, disk: DiskPlan | None) -> float:
+    """The mean latency of an operation on an idle target, in seconds; 0 where it is not known."""
+    found = disk.latency_ns if disk else service.limits.unloaded_ns(_kind(one), block_bytes_mean(one.blocks))
+    return found / SECOND_NS
 
 
 def depth_of(worker: Worker) -> int:
@@ -195,7 +193,10 @@ def forward(group: Group, service: ModelledTarget) -> Prediction:
     Rates are infinite where nothing that is known limits them.
     """
     parts = _parts(group.workers)
-    latency = {number: unloaded_ns(service, part.first.disk) / SECOND_NS for number, part in enumerate(parts)}
+    of_kinds: list[dict[str, float]] = [
+        {one.kind: _unloaded_s(one, service, part.first.disk) for one, _ in part.shares} for part in parts
+    ]
+    latency = {n: sum(of_kinds[n][one.kind] * share for one, share in part.shares) for n, part in enumerate(parts)}
     constraints = _constraints(parts, service, latency)
     phases: list[tuple[float, float]] = []
     held: dict[str, float] = {}
@@ -211,7 +212,7 @@ def forward(group: Group, service: ModelledTarget) -> Prediction:
         for number, rate in rates.items():
             one = binding[number]
             waits = _random_waits(parts[number], number, constraints, rates)
-            _count(parts[number], rate, now, seconds, _latencies(parts[number], rate, latency[number], one, waits))
+            _count(parts[number], rate, now, seconds, _latencies(parts[number], rate, of_kinds[number], one, waits))
             held[one.name] = held.get(one.name, 0.0) + rate * seconds
         phases.append((seconds, sum(rates.values())))
         for one in constraints:
@@ -287,7 +288,13 @@ def _constraints(parts: Sequence[LoadPart], service: ModelledTarget, latency: Ma
             found += _client_constraints({n: part for n, part in using.items() if part.first.client == client}, service)
         found += _of_links(volume_links(service.name, service.limits), using, service)
         if speed := service.limits.parallelism:
-            use = dict.fromkeys(using, speed.service_ns / SECOND_NS)
+            use = {
+                number: sum(
+                    share * speed.takes_ns(_kind(one), block_bytes_mean(one.blocks)) for one, share in part.shares
+                )
+                / SECOND_NS
+                for number, part in using.items()
+            }
             found.append(Constraint(SERVERS, speed.servers, use, "any"))
     return found
 
@@ -309,19 +316,17 @@ def _client_constraints(parts: Mapping[int, LoadPart], service: ModelledTarget) 
 def _of_links(
     links: Iterable[LinkLimit], parts: Mapping[int, LoadPart], service: ModelledTarget, disk: DiskPlan | None = None
 ) -> Iterator[Constraint]:
-    seconds = unloaded_ns(service, disk) / SECOND_NS
     for link in links:
-        cost: dict[str, Callable[[float], float]] = {
-            "bytes_per_s": lambda size: size,
-            "iops": lambda size: math.ceil(size / disk.io_bytes) if disk else 1.0,
-            "in_flight": lambda _: seconds,
+        cost: dict[str, Callable[[OperationPlan], float]] = {
+            "bytes_per_s": lambda one: block_bytes_mean(one.blocks),
+            "iops": lambda one: math.ceil(block_bytes_mean(one.blocks) / disk.io_bytes) if disk else 1.0,
+            "in_flight": lambda one: _unloaded_s(one, service, disk),
         }
         use = {}
         for number, part in parts.items():
             counted = [one for one in part.shares if link.kind in ("any", one[0].kind)]
             use[number] = sum(
-                share * cost[link.quantity](block_bytes_mean(one.blocks)) / _weight(link, one.kind, service)
-                for one, share in counted
+                share * cost[link.quantity](one) / _weight(link, one.kind, service) for one, share in counted
             )
         use = {number: value for number, value in use.items() if value > 0}
         if use:
@@ -393,7 +398,7 @@ def _claim(part: LoadPart, number: int, constraints: Sequence[Constraint]) -> fl
 
 
 def _latencies(
-    part: LoadPart, rate: float, unloaded: float, binding: Constraint, arrivals: Mapping[Kind, float]
+    part: LoadPart, rate: float, unloaded: Mapping[str, float], binding: Constraint, arrivals: Mapping[Kind, float]
 ) -> dict[str, float]:
     """The latency of each kind by Little's law: the kinds that the limit counts have all of the waiting.
 
@@ -402,10 +407,11 @@ def _latencies(
     waits = dict(arrivals)
     if binding.delays and rate:
         shares = [share for one, share in part.shares if binding.delays in ("any", one.kind)]
-        waits = {binding.delays: max(0.0, part.in_flight / rate - unloaded) / sum(shares)}
+        mean = sum(unloaded[one.kind] * share for one, share in part.shares)
+        waits = {binding.delays: max(0.0, part.in_flight / rate - mean) / sum(shares)}
     found = {one.kind: waits.get("any", 0.0) + waits.get(_kind(one), 0.0) for one, _ in part.shares}
     # Without waiting a latency that is not known stays so.
-    return {kind: unloaded + more or math.nan for kind, more in found.items()}
+    return {kind: unloaded[kind] + more or math.nan for kind, more in found.items()}
 
 
 def _kind(operation: OperationPlan) -> Kind:

@@ -28,7 +28,7 @@ READ, WRITE, INK, MUTED, GRID = "#0072B2", "#E69F00", "#1b1f24", "#57606a", "#e7
 KIND_COLORS = {"read": READ, "write": WRITE}
 SERIES_COLORS = ["#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#000000"]
 FURTHER_COLORS = [
-    *("#332288", "#88CCEE", "#44AA99", "#117733", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499", "#BBBBBB"),
+    *("#332288", "#88CCEE", "#44AA99", "#117733", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499", "#BBBBBB")
 ]
 """Colors for kinds of operation other than reads and writes: Paul Tol's muted scheme (SRON/EPS/TN/09-002)."""
 DARK_COLORS = {

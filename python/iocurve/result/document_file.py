@@ -24,19 +24,10 @@ SCHEMA_VERSION = 5
 VERSIONS_READ = (2, 3, 4, SCHEMA_VERSION)
 """Version 4 had ``EARLIER_FIELDS``, version 3 no figures; ``_from_version_2`` has what changed before it."""
 EARLIER_FIELDS = {
-    "axes": "parameters",
-    "disturbance": "noise",
-    "families": "series",
-    "family": "series",
-    "fresh_turns": "fresh_runs",
-    "gain": "speedup",
-    "probes": "perturbation_tests",
-    "repeated_turns": "repeated_runs",
-    "repeats": "retries",
-    "round": "repetition",
-    "turns": "runs",
-    "turns_chosen": "runs_chosen",
-}
+    "axes": "parameters", "disturbance": "noise", "families": "series", "family": "series",
+    "fresh_turns": "fresh_runs", "gain": "speedup", "probes": "perturbation_tests", "repeated_turns": "repeated_runs",
+    "repeats": "retries", "round": "repetition", "turns": "runs", "turns_chosen": "runs_chosen",
+}  # fmt: skip
 """Fields of results, points, their runs, caches and references that had other names in earlier documents."""
 RESULT_BYTES_MIN = 64 << 10
 """A directory for results must have room for this much, which a result with few points takes."""

@@ -167,9 +167,7 @@ def _shifted(intervals: Sequence[Record], shift_ns: int, first_index: int) -> li
     """The intervals of the measured window, renumbered; no time is negative, as a ramp may be longer than the shift."""
     return [
         interval.replace(
-            index=interval.index + first_index,
-            start_ns=interval.start_ns + shift_ns,
-            end_ns=interval.end_ns + shift_ns,
+            index=interval.index + first_index, start_ns=interval.start_ns + shift_ns, end_ns=interval.end_ns + shift_ns
         )
         for interval in intervals
         if not interval.ramp

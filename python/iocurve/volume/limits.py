@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TypeVar
 
 from iocurve.foundation.structs import Struct, TaggedStruct
-from iocurve.foundation.units import format_bytes
+from iocurve.foundation.units import KIB, format_bytes
 from iocurve.result.caps import CAPS, Burst, Cap, cap_value
 from iocurve.result.document_file import Json
 
@@ -32,11 +32,18 @@ class Lognormal(TaggedStruct, tag="lognormal"):
     median_ns: int
     p99_ns: int
 
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the logarithm."""
+        return math.log(self.p99_ns / self.median_ns) / NORMAL_P99
+
 
 class AddedLatency(Struct):
     """The latency added to each read and write."""
 
     base_ns: int = 0
+    per_kib_ns: int = 0
+    """For each KiB."""
     distribution: Constant | Exponential | Lognormal = Constant()
     """Added to ``base_ns``."""
     seed: int = 0
@@ -44,21 +51,32 @@ class AddedLatency(Struct):
 
     @property
     def mean_ns(self) -> int:
-        """The mean latency."""
+        """The mean latency, without the part for each KiB."""
         varying = self.distribution
         if isinstance(varying, Exponential):
             return self.base_ns + varying.mean_ns
         if isinstance(varying, Lognormal):
-            sigma = math.log(varying.p99_ns / varying.median_ns) / NORMAL_P99
-            return self.base_ns + round(varying.median_ns * math.exp(sigma**2 / 2))
+            return self.base_ns + round(varying.median_ns * math.exp(varying.sigma**2 / 2))
         return self.base_ns
 
 
 class Parallelism(Struct):
-    """The server's own speed: ``servers`` operations at a time, each of which takes ``service_ns``."""
+    """The server's own speed: ``servers`` operations at a time, each of which takes a time by its kind and size."""
 
     servers: int
     service_ns: int
+    per_kib_ns: int = 0
+    write_service_ns: int | None = None
+    """Of writes; None: as reads."""
+    write_per_kib_ns: int | None = None
+
+    def takes_ns(self, kind: str, block_bytes: float) -> float:
+        """The time of an operation."""
+        base_ns, per_kib_ns = self.service_ns, self.per_kib_ns
+        if kind == "write":
+            base_ns = base_ns if self.write_service_ns is None else self.write_service_ns
+            per_kib_ns = per_kib_ns if self.write_per_kib_ns is None else self.write_per_kib_ns
+        return base_ns + per_kib_ns * block_bytes / KIB
 
 
 class Limits(Struct):
@@ -66,7 +84,17 @@ class Limits(Struct):
 
     caps: tuple[Cap, ...] = ()
     latency: AddedLatency = AddedLatency()
+    write_latency: AddedLatency | None = None
+    """The latency of writes, where it is another."""
     parallelism: Parallelism | None = None
+    window_ns: int = 0
+    """Length of the windows in which the caps of the volume count, each from its start on; 0: at any time."""
+
+    def unloaded_ns(self, kind: str, block_bytes: float) -> float:
+        """The mean time of an operation that waits for no other; 0 where it is not known."""
+        latency = (self.write_latency if kind == "write" else None) or self.latency
+        served_ns = self.parallelism.takes_ns(kind, block_bytes) if self.parallelism else 0
+        return latency.mean_ns + latency.per_kib_ns * block_bytes / KIB + served_ns
 
     def value(self, name: str) -> int | None:
         """The value of the cap of this name; None without one."""
@@ -90,6 +118,8 @@ class Limits(Struct):
         return self.replace(
             caps=tuple(cap if cap.quantity == "requests" else _at_speed(cap, speed) for cap in self.caps),
             latency=_at_speed(self.latency, speed),
+            write_latency=self.write_latency and _at_speed(self.write_latency, speed),
+            window_ns=round(self.window_ns / speed),
             parallelism=self.parallelism and _at_speed(self.parallelism, speed),
         )
 
@@ -116,6 +146,8 @@ class Limits(Struct):
         )
         weights = [cap.reads_per_write for cap in self.caps if cap.reads_per_write]
         more |= {"reads_per_write": weights[0]} if weights else {}
+        more |= {"write_latency": self.write_latency.to_builtins()} if self.write_latency else {}
+        more |= {"window_ns": self.window_ns} if self.window_ns else {}
         return {**of_volume, "burst": burst, **more, **apart}
 
 

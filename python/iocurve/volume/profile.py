@@ -108,6 +108,8 @@ class Profile(Struct):
     reads_per_write: Number | None = None
     """Bytes of reads that count as one byte against the throughput of reads and writes together."""
     latency_us: LatencyFigure | None = None
+    write_latency_us: LatencyFigure | None = None
+    """Of writes; absent: as reads."""
     requests_in_flight_per_connection: Number | None = None
     bandwidth_mib_per_s_per_connection: Number | None = None
     """Reads and writes together."""
@@ -123,6 +125,8 @@ class Profile(Struct):
     iops_read_per_client: Number | None = None
     iops_write_per_client: Number | None = None
     parallelism: ParallelismFigure | None = None
+    window_ms: Number | None = None
+    """Length of the windows in which the limits of the volume count, each from its start on."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -310,23 +314,30 @@ class LognormalFigure(TaggedStruct, tag="lognormal"):
 
 
 class LatencyFigure(Cited):
-    """The latency added to each read and write: a fixed part, and a distribution on top of it."""
+    """The latency added to each read and write: a fixed part, one for each KiB, and a distribution on top of them."""
 
     value: Decimal = Decimal(0)
+    per_kib: Decimal = Decimal(0)
     distribution: ExponentialFigure | LognormalFigure | None = None
 
     def __post_init__(self) -> None:
         _check("value", self.value, MICROSECONDS_MAX)
+        _check("per_kib", self.per_kib, MICROSECONDS_MAX)
 
 
 class ParallelismFigure(Cited):
-    """The server's own speed: ``servers`` operations at a time, each of which takes ``service_us``."""
+    """The server's own speed: ``servers`` operations at a time, and the time of each; writes may have their own."""
 
     servers: Annotated[int, Meta(ge=1, le=SERVERS_MAX)]
     service_us: Decimal
+    per_kib_us: Decimal = Decimal(0)
+    write_service_us: Decimal | None = None
+    write_per_kib_us: Decimal | None = None
 
     def __post_init__(self) -> None:
-        _check("service_us", self.service_us, MICROSECONDS_MAX, above_zero=True)
+        for name in ("service_us", "per_kib_us", "write_service_us", "write_per_kib_us"):
+            if (value := getattr(self, name)) is not None:
+                _check(name, value, MICROSECONDS_MAX, above_zero="service" in name)
 
 
 class QuotaBounds(Cited):

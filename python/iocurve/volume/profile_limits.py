@@ -14,7 +14,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from iocurve.foundation.errors import Diagnostic, DialectError
-from iocurve.foundation.units import GIB, MIB, TIB, format_bytes, format_duration, format_number
+from iocurve.foundation.units import GIB, MIB, MILLISECOND_NS, TIB, format_bytes, format_duration, format_number
 from iocurve.result.caps import CAPS, THROUGHPUT, Burst, Cap, Scope, caps
 from iocurve.volume import limits
 from iocurve.volume.profile import (
@@ -75,7 +75,9 @@ def resolve(
     return limits.Limits(
         caps=tuple(cap for cap in caps(values, burst, data, weight) if not _is_idle(cap, values, burst)),
         latency=latency,
+        write_latency=_latency(profile.write_latency_us) if profile.write_latency_us and latency_ns is None else None,
         parallelism=_parallelism(profile.parallelism) if profile.parallelism else None,
+        window_ns=profile.window_ms.value * MILLISECOND_NS if profile.window_ms else 0,
     )
 
 
@@ -130,10 +132,8 @@ def _burst(figure: BurstFigure | None, at: Sized, baseline: int | None, unit: in
 def _latency(figure: LatencyFigure | None) -> limits.AddedLatency:
     if figure is None:
         return limits.AddedLatency()
-    base_ns = _ns(figure.value)
-    if figure.distribution is None:
-        return limits.AddedLatency(base_ns=base_ns)
-    return limits.AddedLatency(base_ns=base_ns, distribution=_distribution(figure.distribution))
+    found = limits.AddedLatency(base_ns=_ns(figure.value), per_kib_ns=_ns(figure.per_kib))
+    return found.replace(distribution=_distribution(figure.distribution)) if figure.distribution else found
 
 
 def _distribution(distribution: ExponentialFigure | LognormalFigure) -> limits.Exponential | limits.Lognormal:
@@ -143,7 +143,14 @@ def _distribution(distribution: ExponentialFigure | LognormalFigure) -> limits.E
 
 
 def _parallelism(figure: ParallelismFigure) -> limits.Parallelism:
-    return limits.Parallelism(servers=figure.servers, service_ns=_ns(figure.service_us))
+    write_us, write_per_kib_us = figure.write_service_us, figure.write_per_kib_us
+    return limits.Parallelism(
+        servers=figure.servers,
+        service_ns=_ns(figure.service_us),
+        per_kib_ns=_ns(figure.per_kib_us),
+        write_service_ns=None if write_us is None else _ns(write_us),
+        write_per_kib_ns=None if write_per_kib_us is None else _ns(write_per_kib_us),
+    )
 
 
 def _ns(microseconds: Decimal) -> int:
@@ -247,10 +254,15 @@ def _rows(profile: Profile) -> Iterator[Row]:
     yield from _burst_rows("throughput, MiB/s", profile.burst_throughput_mib_per_s)
     if (weight := profile.reads_per_write) is not None:
         yield "bytes of reads that count as one", f"{weight.value:,}", weight.source
-    yield from _latency_rows(profile.latency_us)
+    yield from _latency_rows("latency", profile.latency_us)
+    yield from _latency_rows("latency of writes", profile.write_latency_us)
+    if (window := profile.window_ms) is not None:
+        yield "window of the limits, ms", f"{window.value:,}", window.source
     yield from _cap_rows(profile, "connection", "client")
     if (parallelism := profile.parallelism) is not None:
-        text = f"{parallelism.servers:,} at once, {_time(parallelism.service_us)} each"
+        text = f"{parallelism.servers:,} at once, {_service_text(parallelism.service_us, parallelism.per_kib_us)} each"
+        if (write_us := parallelism.write_service_us) is not None:
+            text += f", writes {_service_text(write_us, parallelism.write_per_kib_us or parallelism.per_kib_us)}"
         yield "operations served", text, parallelism.source
 
 
@@ -274,12 +286,13 @@ def _burst_rows(what: str, burst: BurstFigure | None) -> Iterator[Row]:
         yield "burst credits", held or f"(burst − {what.partition(',')[0]}) × {burst.credits_for_s:,}", burst.source
 
 
-def _latency_rows(latency: LatencyFigure | None) -> Iterator[Row]:
+def _latency_rows(label: str, latency: LatencyFigure | None) -> Iterator[Row]:
     if latency is None:
         return
-    yield "latency, µs", f"{latency.value:,}", latency.source
+    per_kib = f" + {latency.per_kib:,} × KiB" if latency.per_kib else ""
+    yield f"{label}, µs", f"{latency.value:,}{per_kib}", latency.source
     if latency.distribution is not None:
-        yield "latency, random part", _distribution_text(latency.distribution), latency.source
+        yield f"{label}, random part", _distribution_text(latency.distribution), latency.source
 
 
 def formula_text(figure: Formula) -> str:
@@ -315,6 +328,10 @@ def _distribution_text(distribution: ExponentialFigure | LognormalFigure) -> str
     if isinstance(distribution, ExponentialFigure):
         return f"an exponential tail, mean {_time(distribution.mean_us)}"
     return f"lognormal, median {_time(distribution.median_us)}, 99 % below {_time(distribution.p99_us)}"
+
+
+def _service_text(base_us: Decimal, per_kib_us: Decimal) -> str:
+    return _time(base_us) + (f" + {_time(per_kib_us)} × KiB" if per_kib_us else "")
 
 
 def _time(microseconds: Decimal) -> str:

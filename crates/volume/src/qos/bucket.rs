@@ -49,10 +49,16 @@ impl Level {
     }
 }
 
-/// Sets a bucket to a rate. It can save up `saved` tokens, and what an idle export may catch up on.
-pub(super) fn set_bucket(bucket: &mut Option<TokenBucket>, rate: Option<u64>, saved: u64, now: Nanos) {
+/// Sets a bucket to a rate. It can save up `saved` tokens, and what an idle export may catch up on: this fraction of a second.
+pub(super) fn set_bucket(
+    bucket: &mut Option<TokenBucket>,
+    rate: Option<u64>,
+    saved: u64,
+    catch_ups_per_s: u64,
+    now: Nanos,
+) {
     let Some(rate) = rate else { return *bucket = None };
-    let most = saved.saturating_add((rate / CATCH_UPS_PER_S).max(1));
+    let most = saved.saturating_add((rate / catch_ups_per_s).max(1));
     match bucket {
         Some(bucket) => bucket.set_rate(rate, most, now),
         None => *bucket = Some(TokenBucket::new(rate, most, now)),

@@ -2,7 +2,7 @@
 
 use iocurve_meter::{Nanos, SECOND, TokenBucket};
 
-use super::bucket::{Level, set_bucket};
+use super::bucket::{CATCH_UPS_PER_S, Level, set_bucket};
 use super::fair::{Cost, Fair, Fifo, Key, Queue};
 use super::limits::{Burst, Parallelism};
 use super::servers::Servers;
@@ -44,6 +44,8 @@ pub(super) struct Rates {
     pub(super) burst: Option<Burst>,
     /// Servers behind the gate.
     pub(super) parallelism: Option<Parallelism>,
+    /// The rates count in windows of this length; 0: at any time.
+    pub(super) window_ns: Nanos,
 }
 
 /// Operations that wait for the rates of a gate.
@@ -99,7 +101,7 @@ impl<T> Gate<T> {
     /// Queues an operation. `now` must not be before the last admission.
     pub(super) fn push(&mut self, request: Request<T>, now: Nanos) {
         if self.is_empty() {
-            let at = self.enter(&request.path, self.rates.counted(&request), now);
+            let at = self.enter(&request, now);
             self.head = Some((at, request));
         } else {
             let path = request.path;
@@ -114,25 +116,25 @@ impl<T> Gate<T> {
             self.queue.push(&asked.path, asked.with(item()));
             return None;
         }
-        let at = self.enter(&asked.path, self.rates.counted(asked), now);
+        let at = self.enter(asked, now);
         if at > now {
             self.head = Some((at, asked.with(item())));
             return None;
         }
-        Some(self.servers.as_mut().map_or(0, |servers| servers.occupy(at)))
+        Some(self.servers.as_mut().map_or(0, |servers| servers.occupy(at, asked.is_write, asked.bytes)))
     }
 
     /// An operation becomes the next one, as no other waits: takes its tokens and returns when it is admitted.
     #[inline]
-    fn enter(&mut self, path: &[Key], bytes: u64, now: Nanos) -> Nanos {
-        self.queue.pass(path, self.rates.cost(bytes));
-        self.take(bytes, now)
+    fn enter<I>(&mut self, request: &Request<I>, now: Nanos) -> Nanos {
+        self.queue.pass(&request.path, self.rates.cost(request));
+        self.take(self.rates.counted(request), now)
     }
 
     /// Admits the next operation. Returns the time of admission, the operation, and the time that a server works on it.
     pub(super) fn pop(&mut self) -> Option<(Nanos, Request<T>, Nanos)> {
         let (at, request) = self.head.take()?;
-        let service_ns = self.servers.as_mut().map_or(0, |servers| servers.occupy(at));
+        let service_ns = self.servers.as_mut().map_or(0, |servers| servers.occupy(at, request.is_write, request.bytes));
         self.choose(at);
         Some((at, request, service_ns))
     }
@@ -161,10 +163,12 @@ impl<T> Gate<T> {
         if rates.burst.is_some() && self.rates.burst.is_none() {
             self.iops = None;
         }
-        set_bucket(&mut self.throughput, rates.throughput, credits(rates.throughput_burst), now);
-        set_bucket(&mut self.throughput_peak, rates.throughput_burst.map(|burst| burst.value), 0, now);
-        set_bucket(&mut self.iops, rates.iops, credits(rates.burst), now);
-        set_bucket(&mut self.peak, rates.burst.map(|burst| burst.value), 0, now);
+        // A window begins with what it allows and nothing that was saved up.
+        let per_s = if rates.window_ns == 0 { CATCH_UPS_PER_S } else { u64::MAX };
+        set_bucket(&mut self.throughput, rates.throughput, credits(rates.throughput_burst), per_s, now);
+        set_bucket(&mut self.throughput_peak, rates.throughput_burst.map(|burst| burst.value), 0, per_s, now);
+        set_bucket(&mut self.iops, rates.iops, credits(rates.burst), per_s, now);
+        set_bucket(&mut self.peak, rates.burst.map(|burst| burst.value), 0, per_s, now);
         match (&mut self.servers, rates.parallelism) {
             (Some(servers), Some(parallelism)) => servers.set(parallelism),
             (servers, parallelism) => *servers = parallelism.map(Servers::new),
@@ -188,20 +192,24 @@ impl<T> Gate<T> {
 
     fn choose(&mut self, now: Nanos) {
         let rates = self.rates;
-        if let Some(request) = self.queue.pop(&|request| rates.cost(rates.counted(request))) {
+        if let Some(request) = self.queue.pop(&|request| rates.cost(request)) {
             self.head = Some((self.take(rates.counted(&request), now), request));
         }
     }
 
     /// Takes the tokens of an operation and returns when it is admitted.
     fn take(&mut self, bytes: u64, now: Nanos) -> Nanos {
-        let late_ns = self.late_ns;
+        let (late_ns, window_ns) = (self.late_ns, self.rates.window_ns);
+        let since = now - now.checked_rem(window_ns).unwrap_or(0);
         let take = |bucket: &mut Option<TokenBucket>, cost| {
-            bucket.as_mut().map_or(0, |bucket| bucket.take_late(now, late_ns, cost))
+            bucket.as_mut().map_or(0, |bucket| bucket.take_late(since, late_ns, cost))
         };
         let data = take(&mut self.throughput, bytes).max(take(&mut self.throughput_peak, bytes));
         let operations = take(&mut self.iops, 1).max(take(&mut self.peak, 1));
-        self.servers.as_ref().map_or(0, Servers::free_at).max(now + data.max(operations))
+        let granted = since + data.max(operations);
+        // A window grants all of its tokens at its start.
+        let granted = granted - granted.checked_rem(window_ns).unwrap_or(0);
+        self.servers.as_ref().map_or(0, Servers::free_at).max(granted).max(now)
     }
 
     fn refund(&mut self, request: &Request<T>, now: Nanos) {
@@ -228,7 +236,7 @@ impl Rates {
     }
 
     /// The share that an operation takes: the time for which it keeps the scarcest resource busy.
-    fn cost(&self, bytes: u64) -> Cost {
+    fn cost<T>(&self, request: &Request<T>) -> Cost {
         let of = |rate: Option<u64>, cost: u64| {
             // A division of 64 bits is several times as fast, and enough for 16 MiB.
             rate.map_or(0, |rate| match cost.checked_mul(PICOSECONDS_PER_S) {
@@ -236,9 +244,10 @@ impl Rates {
                 None => Cost::from(cost) * Cost::from(PICOSECONDS_PER_S) / Cost::from(rate),
             })
         };
-        let serving = self.parallelism.map_or(0, |Parallelism { servers, service_ns }| {
-            Cost::from(service_ns) * Cost::from(PICOSECONDS_PER_S / SECOND) / Cost::from(servers)
+        let serving = self.parallelism.map_or(0, |speed| {
+            let service_ns = speed.takes(request.is_write, request.bytes);
+            Cost::from(service_ns) * Cost::from(PICOSECONDS_PER_S / SECOND) / Cost::from(speed.servers)
         });
-        of(self.throughput, bytes).max(of(self.iops, 1)).max(serving)
+        of(self.throughput, self.counted(request)).max(of(self.iops, 1)).max(serving)
     }
 }

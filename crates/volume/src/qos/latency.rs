@@ -2,7 +2,7 @@
 
 use iocurve_meter::Nanos;
 
-use super::limits::{Distribution, LATENCY_NS_MAX, Latency};
+use super::limits::{Distribution, LATENCY_NS_MAX, Latency, Limits, of_bytes};
 use iocurve_meter::Rng;
 
 /// The 99th percentile of the normal distribution with mean 0 and variance 1.
@@ -11,26 +11,30 @@ const NORMAL_P99: f64 = 2.326_347_874_040_841;
 /// Draws latencies.
 #[derive(Debug)]
 pub(super) struct Latencies {
-    latency: Latency,
+    read: Latency,
+    write: Latency,
     random: Rng,
 }
 
 impl Latencies {
-    pub(super) fn new(latency: Latency) -> Self {
-        Self { latency, random: Rng::new(latency.seed) }
+    pub(super) fn new(limits: &Limits) -> Self {
+        let (read, write) = (limits.latency, limits.write_latency.unwrap_or(limits.latency));
+        Self { read, write, random: Rng::new(read.seed) }
     }
 
     /// Draws the next operation's latency.
-    pub(super) fn draw(&mut self) -> Nanos {
-        let varying = match self.latency.distribution {
-            Distribution::Constant => return self.latency.base_ns,
+    pub(super) fn draw(&mut self, is_write: bool, bytes: u64) -> Nanos {
+        let latency = if is_write { self.write } else { self.read };
+        let fixed_ns = latency.base_ns + of_bytes(latency.per_kib_ns, bytes);
+        let varying = match latency.distribution {
+            Distribution::Constant => return fixed_ns,
             Distribution::Exponential { mean_ns } => mean_ns as f64 * -self.random.unit_above_zero().ln(),
             Distribution::Lognormal { median_ns, p99_ns } => {
                 let sigma = (p99_ns as f64 / median_ns as f64).ln() / NORMAL_P99;
                 median_ns as f64 * (sigma * self.normal()).exp()
             }
         };
-        self.latency.base_ns + (varying.round() as Nanos).min(LATENCY_NS_MAX)
+        fixed_ns + (varying.round() as Nanos).min(LATENCY_NS_MAX)
     }
 
     /// Box and Muller's method.
@@ -45,8 +49,9 @@ mod tests {
     use super::*;
 
     fn drawn(distribution: Distribution, seed: u64) -> Vec<Nanos> {
-        let mut latencies = Latencies::new(Latency { base_ns: 1_000_000, distribution, seed });
-        (0..100_000).map(|_| latencies.draw()).collect()
+        let latency = Latency { base_ns: 1_000_000, distribution, seed, ..Latency::default() };
+        let mut latencies = Latencies::new(&Limits { latency, ..Limits::default() });
+        (0..100_000).map(|_| latencies.draw(false, 4096)).collect()
     }
 
     /// The latency, without its base, that this share of the operations stays below.
@@ -58,6 +63,15 @@ mod tests {
     #[test]
     fn a_constant_latency_is_constant() {
         assert!(drawn(Distribution::Constant, 1).iter().all(|&latency| latency == 1_000_000));
+    }
+
+    #[test]
+    fn a_latency_grows_with_the_block_and_writes_have_their_own() {
+        let latency = Latency { base_ns: 100, per_kib_ns: 7, ..Latency::default() };
+        let limits = Limits { latency, ..Limits::default() };
+        assert_eq!(Latencies::new(&limits).draw(true, 4096), 128);
+        let mut latencies = Latencies::new(&Limits { write_latency: Some(Latency::constant(5)), ..limits });
+        assert_eq!([latencies.draw(false, 4096), latencies.draw(true, 4096)], [128, 5]);
     }
 
     #[test]

@@ -7,6 +7,8 @@ use iocurve_meter::{Nanos, SECOND};
 /// Longest latency that can be configured, or drawn from a distribution: an hour.
 pub(crate) const LATENCY_NS_MAX: Nanos = 3600 * SECOND;
 
+const TOO_LONG: &str = "latencies and service times are at most an hour";
+
 /// Most servers; each takes some memory.
 const SERVERS_MAX: u32 = 65_536;
 
@@ -18,10 +20,14 @@ const SERVERS_MAX: u32 = 65_536;
 pub struct Limits {
     /// Limits on rates, and on requests in flight; one at most of each name.
     pub caps: Vec<Cap>,
-    /// Latency added to every READ and WRITE.
+    /// Latency added to every READ, and to every WRITE without `write_latency`.
     pub latency: Latency,
+    /// Latency added to every WRITE, where it is another; drawn by the seed of `latency`.
+    pub write_latency: Option<Latency>,
     /// Operations that the server works on at once.
     pub parallelism: Option<Parallelism>,
+    /// The caps of the export count in windows of this length, each from its start on. 0: at any time.
+    pub window_ns: Nanos,
 }
 
 /// A limit of an export as a whole, of each client or of each connection.
@@ -111,6 +117,8 @@ pub struct Burst {
 pub struct Latency {
     /// The fixed part.
     pub base_ns: Nanos,
+    /// A fixed part for each KiB.
+    pub per_kib_ns: Nanos,
     /// The part that varies, on top of it.
     pub distribution: Distribution,
     /// The same seed gives the same latencies in the same order.
@@ -139,13 +147,39 @@ pub enum Distribution {
 }
 
 /// The server's own speed: the number of operations at once, and the time that each takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Parallelism {
     /// Operations at once, at most 65,536.
     pub servers: u32,
     /// Time that one operation takes.
     pub service_ns: Nanos,
+    /// Further time for each KiB.
+    pub per_kib_ns: Nanos,
+    /// Time that a WRITE takes, where it is another.
+    pub write_service_ns: Option<Nanos>,
+    /// Further time for each KiB of a WRITE, where it is another.
+    pub write_per_kib_ns: Option<Nanos>,
+}
+
+/// The time of a number of bytes at a time for each KiB.
+pub(super) fn of_bytes(per_kib_ns: Nanos, bytes: u64) -> Nanos {
+    per_kib_ns.saturating_mul(bytes) >> 10
+}
+
+impl Parallelism {
+    /// Servers that take the same time for each operation.
+    pub const fn new(servers: u32, service_ns: Nanos) -> Self {
+        Self { servers, service_ns, per_kib_ns: 0, write_service_ns: None, write_per_kib_ns: None }
+    }
+
+    /// The time that an operation takes.
+    #[inline]
+    pub(super) fn takes(&self, is_write: bool, bytes: u64) -> Nanos {
+        let write = |own: Option<Nanos>, any: Nanos| own.filter(|_| is_write).unwrap_or(any);
+        let per_kib_ns = write(self.write_per_kib_ns, self.per_kib_ns);
+        write(self.write_service_ns, self.service_ns) + of_bytes(per_kib_ns, bytes)
+    }
 }
 
 impl Cap {
@@ -258,6 +292,19 @@ impl Latency {
     pub fn constant(base_ns: Nanos) -> Self {
         Self { base_ns, ..Self::default() }
     }
+
+    fn check(&self) -> Result<(), String> {
+        let varying_ns = match self.distribution {
+            Distribution::Constant => 0,
+            Distribution::Exponential { mean_ns } => mean_ns,
+            Distribution::Lognormal { median_ns, p99_ns } if median_ns == 0 || p99_ns < median_ns => {
+                return Err("a lognormal latency needs a median above 0 and a 99th percentile not below it".to_owned());
+            }
+            Distribution::Lognormal { p99_ns, .. } => p99_ns,
+        };
+        let longest = self.base_ns.max(self.per_kib_ns).max(varying_ns);
+        if longest > LATENCY_NS_MAX { Err(TOO_LONG.to_owned()) } else { Ok(()) }
+    }
 }
 
 impl Limits {
@@ -319,22 +366,15 @@ impl Limits {
     }
 
     fn check_times(&self) -> Result<(), String> {
-        let varying_ns = match self.latency.distribution {
-            Distribution::Constant => 0,
-            Distribution::Exponential { mean_ns } => mean_ns,
-            Distribution::Lognormal { median_ns, p99_ns } if median_ns == 0 || p99_ns < median_ns => {
-                return Err("a lognormal latency needs a median above 0 and a 99th percentile not below it".to_owned());
-            }
-            Distribution::Lognormal { p99_ns, .. } => p99_ns,
-        };
-        let service_ns = self.parallelism.map_or(1, |parallelism| parallelism.service_ns);
-        let servers = self.parallelism.map_or(1, |parallelism| parallelism.servers);
+        self.write_latency.iter().chain([&self.latency]).try_for_each(Latency::check)?;
+        let Some(speed) = self.parallelism else { return Ok(()) };
+        let times = [Some(speed.service_ns), Some(speed.per_kib_ns), speed.write_service_ns, speed.write_per_kib_ns];
         match () {
-            () if servers > SERVERS_MAX => Err(format!("the parallelism is at most {SERVERS_MAX} servers")),
-            () if service_ns == 0 => Err("the service time must be at least one nanosecond".to_owned()),
-            () if self.latency.base_ns.max(varying_ns).max(service_ns) > LATENCY_NS_MAX => {
-                Err("latencies and service times are at most an hour".to_owned())
+            () if speed.servers > SERVERS_MAX => Err(format!("the parallelism is at most {SERVERS_MAX} servers")),
+            () if speed.service_ns == 0 || speed.write_service_ns == Some(0) => {
+                Err("the service time must be at least one nanosecond".to_owned())
             }
+            () if times.iter().flatten().any(|time| *time > LATENCY_NS_MAX) => Err(TOO_LONG.to_owned()),
             () => Ok(()),
         }
     }
@@ -359,10 +399,12 @@ mod tests {
             ..Limits::default()
         };
         let parallelism = |servers, service_ns| Limits {
-            parallelism: Some(Parallelism { servers, service_ns }),
+            parallelism: Some(Parallelism::new(servers, service_ns)),
             ..Limits::default()
         };
+        let slow_writes = Limits { write_latency: Some(Latency::constant(u64::MAX)), ..Limits::default() };
         let cases = [
+            (slow_writes, "latencies and service times are at most an hour"),
             (
                 Limits::of([Cap::iops(0).of(Kind::Read)]),
                 "the read IOPS limit must be at least one operation per second",

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::Ipv6Addr;
 
-use super::bucket::{Bucket, Level, set_bucket};
+use super::bucket::{Bucket, CATCH_UPS_PER_S, Level, set_bucket};
 use super::fair::Key;
 use super::gate::Request;
 use super::key_hash::KeyHash;
@@ -100,7 +100,7 @@ impl<K: Eq + Hash> Holders<K> {
         let waits = counting.map(|cap| {
             let bucket = &mut tokens[slot(cap)];
             if bucket.is_none() {
-                set_bucket(bucket, Some(cap.value), 0, at);
+                set_bucket(bucket, Some(cap.value), 0, CATCH_UPS_PER_S, at);
             }
             let cost = if cap.quantity == Quantity::Iops { 1 } else { request.bytes };
             bucket.as_mut().map_or(0, |bucket| bucket.take_late(at, late_ns, cost))
@@ -113,7 +113,7 @@ impl<K: Eq + Hash> Holders<K> {
         let mut rates = [None; SLOTS];
         self.caps.iter().for_each(|cap| rates[slot(cap)] = Some(cap.value));
         for tokens in self.tokens.values_mut() {
-            tokens.iter_mut().zip(rates).for_each(|(bucket, rate)| set_bucket(bucket, rate, 0, now));
+            tokens.iter_mut().zip(rates).for_each(|(bucket, rate)| set_bucket(bucket, rate, 0, CATCH_UPS_PER_S, now));
         }
     }
 

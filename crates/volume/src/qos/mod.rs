@@ -50,7 +50,7 @@ impl<T> Qos<T> {
             reads: Gate::new(limits.rates(Kind::Read), now),
             writes: Gate::new(limits.rates(Kind::Write), now),
             all: Gate::new(limits.rates(Kind::Any), now),
-            latencies: Latencies::new(limits.latency),
+            latencies: Latencies::new(&limits),
             links: Links::new(&limits),
             lateness: Lateness::default(),
             limits,
@@ -136,8 +136,8 @@ impl<T> Qos<T> {
         self.writes.set(limits.rates(Kind::Write), self.now);
         self.all.set(limits.rates(Kind::Any), self.now);
         self.links.set(&limits, self.now);
-        if limits.latency != self.limits.latency {
-            self.latencies = Latencies::new(limits.latency);
+        if (limits.latency, limits.write_latency) != (self.limits.latency, self.limits.write_latency) {
+            self.latencies = Latencies::new(&limits);
         }
         self.limits = limits;
     }
@@ -167,7 +167,7 @@ impl<T> Qos<T> {
 
     /// When an operation admitted at `at` is answered.
     fn due<I>(&mut self, at: Nanos, service_ns: Nanos, request: &Request<I>) -> Nanos {
-        at + service_ns + self.latencies.draw() + self.links.take(request, at)
+        at + service_ns + self.latencies.draw(request.is_write, request.bytes) + self.links.take(request, at)
     }
 }
 
@@ -184,6 +184,8 @@ impl Limits {
             burst: iops.and_then(|cap| cap.burst),
             // Each operation passes the gate of all, and is worked on there.
             parallelism: self.parallelism.filter(|_| kind == Kind::Any),
+            // Without a rate there is nothing to count.
+            window_ns: if data.or(iops).is_some() { self.window_ns } else { 0 },
         }
     }
 }

@@ -186,7 +186,7 @@ fn each_kind_has_a_throughput_of_its_own() {
 
 #[test]
 fn a_server_works_on_so_many_at_once() {
-    let parallelism = Some(Parallelism { servers: 2, service_ns: 100 });
+    let parallelism = Some(Parallelism::new(2, 100));
     let limits = Limits { parallelism, latency: Latency::constant(1000), ..Limits::default() };
     assert_eq!(answered(limits, &[(false, 1); 5]), [1100, 1100, 1200, 1200, 1300]);
 }
@@ -398,7 +398,7 @@ fn connections_of_a_client_share_what_the_client_has() {
 
 #[test]
 fn servers_are_shared_fairly_too() {
-    let parallelism = Some(Parallelism { servers: 4, service_ns: 4_000_000 });
+    let parallelism = Some(Parallelism::new(4, 4_000_000));
     let limits = Limits { parallelism, ..Limits::default() };
     let outcomes = run(limits, &[load(1, 8, 4096), load(2, 256, 4096)], 60);
     for outcome in &outcomes {
@@ -462,7 +462,7 @@ fn changed_limits_lose_and_repeat_nothing() {
     let levels = [
         Limits::of([Cap::bytes_per_s(MIB)]),
         Limits { latency: Latency::constant(SECOND / 10), ..Limits::of([Cap::iops(50).of(Kind::Read)]) },
-        Limits { parallelism: Some(Parallelism { servers: 3, service_ns: SECOND / 100 }), ..Limits::default() },
+        Limits { parallelism: Some(Parallelism::new(3, SECOND / 100)), ..Limits::default() },
         Limits::of([Cap::iops(1000).bursting(2000, 100)]),
         Limits::of([Cap::iops(10_000).of(Kind::Read), Cap::iops(500)]),
     ];
@@ -496,7 +496,7 @@ fn limits_are_read_from_json_and_unknown_words_refused() {
         latency: Latency {
             base_ns: 500_000,
             distribution: Distribution::Lognormal { median_ns: 100_000, p99_ns: 900_000 },
-            seed: 0,
+            ..Latency::default()
         },
         ..Limits::default()
     };
@@ -542,4 +542,31 @@ fn every_bucket_tells_what_it_holds() {
     assert!(Qos::<()>::new(Limits::default(), 0).buckets(0).is_empty());
     let text = r#"{"limit":"iops","client":null,"connection":null,"level":1099,"capacity":1100,"rate_per_s":6400}"#;
     assert_eq!(serde_json::to_string(&qos.buckets(0)[1]).unwrap(), text);
+}
+
+#[test]
+fn a_window_lets_its_operations_through_at_its_start() {
+    let limits = Limits { window_ns: SECOND / 10, ..Limits::of([Cap::iops(100)]) };
+    let mut qos = Qos::new(limits, 0);
+    let mut due = Vec::new();
+    for _ in 0..25 {
+        admit(&mut qos, 0, Request { path: [1, 1], is_write: false, bytes: 4096, item: () }, |at, ()| due.push(at));
+    }
+    qos.advance(SECOND, |at, ()| due.push(at));
+    let counts = [0, 1, 2].map(|window| due.iter().filter(|at| **at == window * SECOND / 10).count());
+    assert_eq!(counts, [10, 10, 5]);
+    // A window that was not used leaves nothing to the next one.
+    due.clear();
+    let late = 2 * SECOND + SECOND / 20;
+    for _ in 0..12 {
+        admit(&mut qos, late, Request { path: [1, 1], is_write: false, bytes: 4096, item: () }, |at, ()| due.push(at));
+    }
+    qos.advance(3 * SECOND, |at, ()| due.push(at));
+    assert_eq!(due, [vec![late; 10], vec![2 * SECOND + SECOND / 10; 2]].concat());
+    let mut simulation = Simulation::new(
+        Limits { window_ns: SECOND / 10, ..Limits::of([Cap::bytes_per_s(10 * MIB)]) },
+        &[load(1, 4, 64 * KIB)],
+    );
+    simulation.run(60 * SECOND - 1);
+    assert_eq!(simulation.total().bytes, 600 * MIB);
 }

@@ -336,11 +336,7 @@ def _transport(words: list[int]) -> Transport:
     """The words after ``xprt: tcp``; kernels before 2.6.37 have no slots."""
     padded = [*words, *[0] * (13 - len(words))]
     return Transport(
-        source_port=padded[0],
-        sends=padded[5],
-        backlog_total=padded[9],
-        slots_max=padded[10],
-        counters=tuple(words),
+        source_port=padded[0], sends=padded[5], backlog_total=padded[9], slots_max=padded[10], counters=tuple(words)
     )
 
 

@@ -229,7 +229,4 @@ def file_system(mount: Mount) -> Judgement:
     """Judges the kind of file system of a mount."""
     kind = mount.kind
     is_costly = kind in COSTLY_FILE_SYSTEMS or kind.startswith("fuse")
-    return Judgement(
-        "red" if kind in ("tmpfs", "ramfs", "rootfs") else "yellow" if is_costly else "green",
-        kind,
-    )
+    return Judgement("red" if kind in ("tmpfs", "ramfs", "rootfs") else "yellow" if is_costly else "green", kind)

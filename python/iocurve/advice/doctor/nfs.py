@@ -235,8 +235,7 @@ def check_rules(host: HostFiles) -> Judgement:
             if values and name != UDEV_NFS.rpartition("/")[2]:
                 found[name] = f"/{directory}/{name} sets {', '.join(dict.fromkeys(values))} KiB"
     return Judgement(
-        "yellow" if found else "green",
-        "; ".join(found[name] for name in sorted(found)) or "none of another product",
+        "yellow" if found else "green", "; ".join(found[name] for name in sorted(found)) or "none of another product"
     )
 
 
@@ -315,8 +314,7 @@ def _encryption(mount: ClientMount, host: HostFiles) -> Judgement:
     through = f"a tunnel: {' or '.join(running)}" if running else "a server of this machine"
     kernel = f"xprtsec={mount.options.get('xprtsec')}: encrypted by the kernel's client"
     return Judgement(
-        "yellow" if running else "green",
-        f"{mount.address}:{mount.port} is {through}" if mount.is_tunnelled else kernel,
+        "yellow" if running else "green", f"{mount.address}:{mount.port} is {through}" if mount.is_tunnelled else kernel
     )
 
 

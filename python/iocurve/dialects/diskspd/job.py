@@ -23,30 +23,14 @@ from iocurve.job.resolve import PathFacts
 from iocurve.job.resolve.checks import MAX_WORKERS
 
 _FIELDS = {
-    "path": "paths",
-    "create_bytes": "file_bytes",
-    "end_bytes": "size",
-    "base_bytes": "offset",
-    "block_bytes": "blocks",
-    "requests": "depth",
-    "threads": "numjobs",
-    "write_percent": "read_percent",
-    "random_percent": "random",
-    "spans": "distribution",
-    "thread_stride_bytes": "start_increment_bytes",
-    "cache": "direct",
-    "write_through": "durability",
-    "bytes_per_ms": "rate_total_bytes",
-    "iops": "rate_total_operations",
-    "think_ms": "think_ns",
-    "zero_buffers": "payload_zero",
-    "buffer_bytes": "payload_pool_bytes",
-    "duration_s": "runtime_ns",
-    "warmup_s": "ramp_ns",
-    "cooldown_s": "cooldown_ns",
-    "seed": "seed",
-    "affinity": "cpus",
-}
+    "path": "paths", "create_bytes": "file_bytes", "end_bytes": "size", "base_bytes": "offset",
+    "block_bytes": "blocks", "requests": "depth", "threads": "numjobs", "write_percent": "read_percent",
+    "random_percent": "random", "spans": "distribution", "thread_stride_bytes": "start_increment_bytes",
+    "cache": "direct", "write_through": "durability", "bytes_per_ms": "rate_total_bytes",
+    "iops": "rate_total_operations", "think_ms": "think_ns", "zero_buffers": "payload_zero",
+    "buffer_bytes": "payload_pool_bytes", "duration_s": "runtime_ns", "warmup_s": "ramp_ns",
+    "cooldown_s": "cooldown_ns", "seed": "seed", "affinity": "cpus",
+}  # fmt: skip
 """For a field of a profile the section's field that it sets."""
 WORDS = Words(
     names={
@@ -66,13 +50,7 @@ WORDS = Words(
         "cpus": "-a",
     },
     joint="",
-    asks={
-        "direct": "-Su",
-        "repeat": "seed 0",
-        "no repeat": "-z",
-        "no create": "no -c",
-        "size": "-c1G",
-    },
+    asks={"direct": "-Su", "repeat": "seed 0", "no repeat": "-z", "no create": "no -c", "size": "-c1G"},
     worker="thread",
 )
 

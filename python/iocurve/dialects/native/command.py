@@ -51,8 +51,7 @@ def prepare(arguments: Sequence[str], **place: Unpack[Workplace]) -> ParsedComma
         obstacles=obstacles,
         # The terminal shows iocurve's own table, which has no intervals, after every run.
         needs=Needs(
-            directories=tuple(dict.fromkeys(name for each in resolutions for name in each.directories)),
-            intervals=False,
+            directories=tuple(dict.fromkeys(name for each in resolutions for name in each.directories)), intervals=False
         ),
         explanation=lambda: _explanation(
             [plan for step in steps if (plan := step.plan({}))], notes, obstacles, machine

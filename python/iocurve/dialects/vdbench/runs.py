@@ -261,8 +261,7 @@ class _Expander:
         )
         if not 0 < sum(seconds for _, seconds in pairs) <= 3600 or any(seconds < 1 for _, seconds in pairs):
             raise self._error(
-                "the durations of a variable rate must be at least 1 s each and at most 3600 s together",
-                field,
+                "the durations of a variable rate must be at least 1 s each and at most 3600 s together", field
             )
         return (Rate("variable", pattern=pairs),)
 

@@ -32,16 +32,7 @@ from iocurve.job.warnings import warnings_of
 from iocurve.targets.disk import DiskSpec
 from iocurve.targets.nfs_url import NfsUrl
 
-__all__ = [
-    "Machine",
-    "PathFacts",
-    "PathKind",
-    "ReportGroup",
-    "Resolution",
-    "plan_here",
-    "read_only_errors",
-    "resolve",
-]
+__all__ = ["Machine", "PathFacts", "PathKind", "ReportGroup", "Resolution", "plan_here", "read_only_errors", "resolve"]
 
 _DEFAULT_SEED = 0x89
 

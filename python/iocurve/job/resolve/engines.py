@@ -65,9 +65,7 @@ def planned_engine(section: Section, url: NfsUrl | None, machine: Machine) -> pl
     if section.target.engine == "null":
         return planned.NullEngine()
     how = planned.FileOpen(
-        direct=section.target.direct,
-        durability=section.target.durability,
-        invalidate=section.target.invalidate,
+        direct=section.target.direct, durability=section.target.durability, invalidate=section.target.invalidate
     )
     if section.target.disk is not None:
         # The page cache of this machine emulates the device; the plan's disk emulates its limits.

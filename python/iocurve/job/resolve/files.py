@@ -263,12 +263,7 @@ def _limits(section: Section, files: int) -> Sequence[tuple[int, int] | None]:
 
 
 def _region_bytes(
-    section: Section,
-    region: Region,
-    share: int,
-    limits: tuple[int, int] | None,
-    block: int,
-    rng: random.Random,
+    section: Section, region: Region, share: int, limits: tuple[int, int] | None, block: int, rng: random.Random
 ) -> int:
     """Length of the region of one file."""
     existing_bytes = region.facts.bytes

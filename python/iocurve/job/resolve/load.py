@@ -121,10 +121,7 @@ def _rate(pace: Pace, kind: str) -> planned.Rate | None:
 
 def _paced(pace: Pace, unit: Literal["operations", "bytes"], per_second: Fraction) -> planned.Rate:
     return planned.Rate(
-        unit=unit,
-        count=per_second.numerator,
-        per_ns=per_second.denominator * SECOND_NS,
-        arrivals=pace.arrivals,
+        unit=unit, count=per_second.numerator, per_ns=per_second.denominator * SECOND_NS, arrivals=pace.arrivals
     )
 
 

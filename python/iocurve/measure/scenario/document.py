@@ -211,39 +211,13 @@ def is_scenario(path: Path) -> bool:
 
 
 _KEYS = (
-    "title",
-    "question",
-    "answer",
-    "why",
-    "reference",
-    "target",
-    "data",
-    "timing",
-    "load",
-    "clients",
-    "cache",
-    "series",
-    "compare",
-    "margin",
-    "probe",
-    "short",
-)
+    "title", "question", "answer", "why", "reference", "target", "data", "timing", "load", "clients", "cache",
+    "series", "compare", "margin", "probe", "short",
+)  # fmt: skip
 _FAMILY_KEYS = (
-    "name",
-    "title",
-    "cache",
-    "clients",
-    "workers",
-    "parameters",
-    "turns",
-    "ramp_time",
-    "runtime",
-    "settle",
-    "load",
-    "tree",
-    "job",
-    "short",
-)
+    "name", "title", "cache", "clients", "workers", "parameters", "turns", "ramp_time", "runtime", "settle", "load",
+    "tree", "job", "short",
+)  # fmt: skip
 _POLICY: Kind[CachePolicy] = word(get_args(CachePolicy))
 _ANSWERS = word((*COMPARED_AXES, FAMILIES, FEWEST_CLIENTS))
 _ANSWER = replace(_ANSWERS, read=lambda value: _ANSWERS.read(FAMILIES if value == "families" else value))

@@ -925,7 +925,7 @@ fn new_limits_lose_and_repeat_no_reply() {
     let levels = [
         Limits { latency: Latency::constant(SECOND), ..Limits::of([Cap::bytes_per_s(640)]) },
         Limits::of([Cap::iops(1).of(Kind::Write), Cap::iops(30)]),
-        Limits { parallelism: Some(Parallelism { servers: 1, service_ns: SECOND / 4 }), ..Limits::default() },
+        Limits { parallelism: Some(Parallelism::new(1, SECOND / 4)), ..Limits::default() },
         Limits::default(),
         Limits::of([Cap::iops(2).of(Kind::Read)]),
     ];

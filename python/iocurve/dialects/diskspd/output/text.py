@@ -95,20 +95,10 @@ def iops_deviation(view: MergedOperations) -> float:
 STARS = "*" * 79
 NOT_BEGUN = "The test was interrupted before the measurements began. No results are displayed."
 NAMED_PERCENTILES = (
-    (25, "25th"),
-    (50, "50th"),
-    (75, "75th"),
-    (90, "90th"),
-    (95, "95th"),
-    (99, "99th"),
-    (99.9, "3-nines"),
-    (99.99, "4-nines"),
-    (99.999, "5-nines"),
-    (99.9999, "6-nines"),
-    (99.99999, "7-nines"),
-    (99.999999, "8-nines"),
+    (25, "25th"), (50, "50th"), (75, "75th"), (90, "90th"), (95, "95th"), (99, "99th"), (99.9, "3-nines"),
+    (99.99, "4-nines"), (99.999, "5-nines"), (99.9999, "6-nines"), (99.99999, "7-nines"), (99.999999, "8-nines"),
     (99.9999999, "9-nines"),
-)
+)  # fmt: skip
 
 Measured = tuple[SpanStats, MachineUse | None]
 

@@ -124,10 +124,7 @@ def _order(target: TargetParameters, *, many: bool) -> Iterator[_Conflict]:
     if target.spans:
         yield "-rd needs random I/O", ("spans", "Distribution"), "add -r"
     if target.interlocked:
-        for is_set, flag, fields in (
-            (stride, "-T", ("thread_stride_bytes",)),
-            (target.parallel, "-p", ("parallel",)),
-        ):
+        for is_set, flag, fields in ((stride, "-T", ("thread_stride_bytes",)), (target.parallel, "-p", ("parallel",))):
             if is_set:
                 yield f"-si and {flag} exclude each other", fields, "keep one"
     elif stride and not many:
