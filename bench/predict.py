@@ -2,7 +2,9 @@
 
 Each service level is served in simulated time by ``simulated_load.c``, which shares no code with the model: no other
 program's work changes what is measured. With ``--live`` the embedded volume serves it, and iocurve's engine runs the
-job. The latency of an idle target is measured first, by one operation at a time, and given to the prediction.
+job, several jobs at once (``--at-once``). A thread that waits for a processor adds to latencies: a job of which one
+waited for too long is measured again with fewer jobs at once, and stays in the tables as CPU-starved if that does not
+help. The latency of an idle target is measured first, by one operation at a time, and given to the prediction.
 A binding limit is named rightly if the rate rises once that limit is raised by a quarter, together with those that are
 named as near; a rate that was requested binds if it is reached.
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import math
 import os
 import random
 import re
@@ -20,8 +23,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache, partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +38,7 @@ from bench.limits.simulated import ADDRESS, simulated
 from iocurve.dialects.base import Dialect
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.dialects.registry import load
+from iocurve.engine.derived import block_bytes_mean
 from iocurve.engine.plan import End, FilePlan, Group, NfsEngine, Plan, Worker
 from iocurve.foundation.errors import IocurveError
 from iocurve.foundation.units import GIB, MIB, MILLISECOND_NS, SECOND_NS
@@ -46,9 +54,13 @@ RAISED = 1.25
 ROSE = 1.05
 """A rate that rises by less has not followed its limit."""
 COUNTED_MAX = 64
-LENGTHENED = 20
+ARRIVALS = 2_000
+"""Operations that are due at random times in a run: chance changes their number by 2 % (standard deviation)."""
 SAVED = 64
 """A bucket of the embedded volume saves up this part of a second."""
+STARVED = 0.025
+"""Share of the time for which threads of load and volume waited for a processor: it adds at most this share to each
+latency, half of what a rate may be off."""
 
 
 class Drawn(NamedTuple):
@@ -67,6 +79,8 @@ class Compared(NamedTuple):
     latency_ns: float
     is_named_right: bool | None
     """None where another limit is so near that the model expects no rise."""
+    delay: float
+    """The share of the time for which a thread of the load and one of its target waited for a processor."""
 
     @property
     def rate_error(self) -> float:
@@ -80,6 +94,11 @@ class Compared(NamedTuple):
     def error(self) -> float:
         """The larger error, in parts of what is allowed."""
         return max(abs(self.rate_error) / 0.05, abs(self.latency_error) / 0.15)
+
+    @property
+    def is_starved(self) -> bool:
+        """True if the machine, and not the service level, may have made the error."""
+        return self.delay > STARVED
 
 
 # ---- drawing
@@ -111,7 +130,7 @@ def _dialect(name: str) -> Dialect:
 
 
 def drawn_limits(family: str, rng: random.Random) -> Limits:
-    latency = AddedLatency(base_ns=rng.choice([1, 2, 4, 8]) * MILLISECOND_NS)
+    latency = AddedLatency(base_ns=rng.choice([4, 8, 16, 32]) * MILLISECOND_NS)
     if family in PUBLISHED:
         found = profile_limits.resolve(family, rng.choice(PUBLISHED[family]) * GIB)
         return found.replace(latency=latency)
@@ -194,7 +213,7 @@ DIALECTS: dict[str, Callable[[random.Random], str]] = {
 
 
 GOLDEN, DATA = Path("tests/golden").resolve(), Path("tests/data").resolve()
-SHORT_NS = 2 * SECOND_NS
+SHORT_NS, IDLE_NS = 2 * SECOND_NS, SECOND_NS // 2
 FILE_BYTES = 8 * MIB
 WORKERS_MAX = 16
 
@@ -281,32 +300,30 @@ def from_corpora(seed: int, count: int, lines: list[tuple[str, Group]]) -> Itera
 # ---- measuring
 
 
-Measure = Callable[[Drawn, Limits], tuple[Prediction, Point]]
+Measure = Callable[[Drawn, Limits], tuple[Prediction, Point, float]]
+"""Gives the prediction, the run, and the share of the time for which threads of load and target were starved."""
 
 
-def in_simulation(one: Drawn, limits: Limits) -> tuple[Prediction, Point]:
+def in_simulation(one: Drawn, limits: Limits) -> tuple[Prediction, Point, float]:
     """The prediction, and a run in simulated time."""
-    plan = _lengthened(on_export(one, ADDRESS))
+    plan = on_export(one, ADDRESS)
     with simulated(case_of(_unlimited(limits)), 1, beside_hogs=False) as server:
         idle = server.run(_one_at_a_time(plan))
     with simulated(case_of(limits), 1, beside_hogs=False) as server:
         point = server.run(plan)
-    return forward(plan.groups[0], service_of(limits, idle)), point
+    return forward(plan.groups[0], service_of(limits, idle)), point, 0.0
 
 
-def _lengthened(plan: Plan) -> Plan:
+def _lengthened(worker: Worker) -> Worker:
     """Random arrivals over a time in which chance changes their number little. The simulated server reads one rate."""
-
-    def lengthened(worker: Worker) -> Worker:
-        (first, *others) = worker.operations
-        rate = worker.rate or first.rate
-        if rate is None or (others and first.rate):
-            return worker
-        end = worker.end.replace(runtime_ns=LENGTHENED * (worker.end.runtime_ns or 0))
-        return worker.replace(rate=rate, operations=(first.replace(rate=None), *others), end=end)
-
-    (group,) = plan.groups
-    return plan.replace(groups=(group.replace(workers=tuple(map(lengthened, group.workers))),))
+    (first, *others) = worker.operations
+    rate = worker.rate or first.rate
+    if rate is None or (others and first.rate):
+        return worker
+    count = rate.count / (block_bytes_mean(first.blocks) if rate.unit == "bytes" else 1)
+    needed_ns = round(ARRIVALS * rate.per_ns / count) if rate.arrivals == "poisson" else 0
+    end = worker.end.replace(runtime_ns=max(worker.end.runtime_ns or 0, needed_ns))
+    return worker.replace(rate=rate, operations=(first.replace(rate=None), *others), end=end)
 
 
 def case_of(limits: Limits) -> Case:
@@ -351,13 +368,13 @@ def on_export(one: Drawn, url: str) -> Plan:
     engine = NfsEngine(mount=NfsTarget.of(url).mount(one.nconnect))
     workers = [
         worker.replace(engine=engine, files=tuple(_filled(file, number) for file in worker.files))
-        for number, worker in enumerate(one.group.workers)
+        for number, worker in enumerate(map(_lengthened, one.group.workers))
     ]
     return Plan(name="drawn", interval_ns=SECOND_NS, groups=(one.group.replace(workers=tuple(workers)),))
 
 
 def _filled(file: FilePlan, number: int) -> FilePlan:
-    return file.replace(path=f"drawn-{number}", layout="fill", keep=False)
+    return file.replace(path=f"drawn-{number}", layout="fill", keep=True)
 
 
 def _unlimited(limits: Limits) -> Limits:
@@ -367,13 +384,15 @@ def _unlimited(limits: Limits) -> Limits:
 
 def _one_at_a_time(plan: Plan) -> Plan:
     worker = plan.groups[0].workers[0]
-    return plan.replace(groups=(plan.groups[0].replace(workers=(worker.replace(depth=1, rate=None),)),))
+    alone = worker.replace(depth=1, rate=None, ramp_ns=0, end=worker.end.replace(runtime_ns=IDLE_NS))
+    return plan.replace(groups=(plan.groups[0].replace(workers=(alone,)),))
 
 
 def service_of(limits: Limits, idle: Point) -> ModelledTarget:
     """The service level, with the latency that one operation at a time found."""
     servers = limits.parallelism.service_ns if limits.parallelism else 0
-    latency = AddedLatency(base_ns=max(0, round((idle.figures.mean_us or 0) * 1000) - servers))
+    # Half of the operations are faster: one that had to wait for a processor is no matter.
+    latency = AddedLatency(base_ns=max(0, round((idle.figures.p50_us or 0) * 1000) - servers))
     return ModelledTarget(name="unlimited", limits=limits.replace(latency=latency))
 
 
@@ -388,6 +407,8 @@ def profile_of(limits: Limits) -> str:
         iops = limits.value("iops") or 0
         seconds = max(1, round(limits.burst.credits / (limits.burst.value - iops)))
         lines += ["[burst_iops]", f"base = {limits.burst.value}", f"credits_for_s = {seconds}"]
+    if servers := limits.parallelism:
+        lines += ["[parallelism]", f"servers = {servers.servers}", f"service_us = {servers.service_ns // 1000}"]
     return "\n".join([*lines, "[latency_us]", f"value = {limits.latency.base_ns // 1000}"])
 
 
@@ -399,38 +420,68 @@ def served_limits(limits: Limits) -> Limits:
         return profile_limits.resolve(file.name, 1024 * GIB)
 
 
-def live(one: Drawn, limits: Limits) -> tuple[Prediction, Point]:
-    """The prediction, and a run on the embedded volume."""
-    limits = served_limits(limits)
+@cache
+def _volume() -> iocurve.Volume:
+    """A volume of this process; it ends with it."""
+    return iocurve.Volume(profile="unlimited", quota="1TiB").__enter__()
 
-    def measured(limits: Limits, plan: Callable[[Plan], Plan]) -> Point:
+
+def live(one: Drawn, limits: Limits) -> tuple[Prediction, Point, float]:
+    """The prediction, and a run on the embedded volume, by the limits that the volume really has."""
+    limits, plan = served_limits(limits), on_export(one, _volume().url)
+
+    def measured(limits: Limits, plan: Plan) -> Point:
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "drawn.toml"
             path.write_text(profile_of(limits), encoding="utf-8")
-            with iocurve.Volume(profile=str(path), quota="1TiB") as volume:
-                return iocurve.run(plan(on_export(one, volume.url))).points[0]
+            _volume().set(profile=str(path))
+            return iocurve.run(plan).points[0]
 
-    idle, point = measured(_unlimited(limits), _one_at_a_time), measured(limits, lambda plan: plan)
-    return forward(point.plan.groups[0], service_of(limits, idle)), point
+    idle, point = measured(_unlimited(limits), _one_at_a_time(plan)), measured(limits, plan)
+    use = point.machine
+    delay = (use.thread_delay_share or 0.0) + (use.target_delay_share or 0.0) if use else math.inf
+    return forward(plan.groups[0], service_of(limits, idle)), point, delay
 
 
 def compared(one: Drawn, measure: Measure) -> Compared:
     """One job, predicted and measured."""
-    predicted, point = measure(one, one.limits)
+    predicted, point, delay = measure(one, one.limits)
     iops, latency_ns = point.figures.iops or 0, (point.figures.mean_us or 0) * 1000
+    asked = (predicted.requested_iops or 0) * 0.95
     if predicted.binds == REQUESTED:
-        return Compared(one, predicted, iops, latency_ns, iops >= (predicted.requested_iops or 0) * 0.95)
+        return Compared(one, predicted, iops, latency_ns, iops >= asked, delay)
     limits = one.limits
     for name in (predicted.binds, *predicted.near):
         limits = _relaxed(limits, name)
-    raised, again = measure(one, limits)
+    raised, again, later = measure(one, limits)
+    found = Compared(one, predicted, iops, latency_ns, None, max(delay, later))
     if REQUESTED in predicted.near:
-        return Compared(
-            one, predicted, iops, latency_ns, (again.figures.iops or 0) >= (predicted.requested_iops or 0) * 0.95
-        )
+        return found._replace(is_named_right=(again.figures.iops or 0) >= asked)
     if raised.iops < predicted.iops * ROSE * ROSE:
-        return Compared(one, predicted, iops, latency_ns, None)
-    return Compared(one, predicted, iops, latency_ns, (again.figures.iops or 0) >= iops * ROSE)
+        return found
+    return found._replace(is_named_right=(again.figures.iops or 0) >= iops * ROSE)
+
+
+def all_compared(jobs: Iterable[Drawn], measure: Measure, at_once: int) -> list[Compared]:
+    """All jobs in their order; a job that was starved is repeated with half as many at once, and at last alone."""
+    drawn = list(jobs)
+    found: dict[int, Compared] = {}
+    while starved := [number for number in range(len(drawn)) if number not in found or found[number].is_starved]:
+        chosen = [drawn[number] for number in starved]
+        for number, one in zip(starved, _compared_at_once(chosen, measure, at_once), strict=True):
+            found[number] = min(one, found.get(number, one), key=lambda one: one.delay)
+        if at_once == 1:
+            break
+        at_once //= 2
+    return [found[number] for number in range(len(drawn))]
+
+
+def _compared_at_once(jobs: Sequence[Drawn], measure: Measure, at_once: int) -> list[Compared]:
+    if at_once == 1:
+        return [compared(one, measure) for one in jobs]
+    # Each process has a volume, which ends with it.
+    with ProcessPoolExecutor(at_once, get_context("spawn")) as pool:
+        return list(pool.map(partial(compared, measure=measure), jobs))
 
 
 def _relaxed(limits: Limits, name: str) -> Limits:
@@ -491,11 +542,14 @@ WORST = 10
 
 
 def counts(found: list[Compared]) -> Iterator[str]:
-    """The results by family as Markdown, and those of all."""
+    """The results by family as Markdown, those of all, and of jobs that were CPU-starved."""
     yield "| service level | jobs | rate within 5 % | latency within 15 % | limit right | wrong | too near to tell |"
     yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
-    for family in (*FAMILIES, "all"):
-        ours = [one for one in found if family in (one.drawn.family, "all")]
+    idle, starved = ([one for one in found if one.is_starved is is_so] for is_so in (False, True))
+    rows = {family: [one for one in idle if one.drawn.family == family] for family in FAMILIES}
+    for family, ours in {**rows, "all": idle, "CPU-starved": starved}.items():
+        if not ours:
+            continue
         names = Counter(one.is_named_right for one in ours)
         rates = sum(abs(one.rate_error) <= 0.05 for one in ours)
         latencies = sum(abs(one.latency_error) <= 0.15 for one in ours)
@@ -508,8 +562,8 @@ def counts(found: list[Compared]) -> Iterator[str]:
 def worst(found: list[Compared]) -> Iterator[str]:
     """The worst results as Markdown."""
     columns = "predicted IOPS | measured | error | predicted latency | measured | error | name"
-    yield f"| service level | dialect | binds | {columns} |"
-    yield "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |"
+    yield f"| service level | dialect | binds | {columns} | waited for a processor |"
+    yield "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: |"
     for one in sorted(found, key=lambda one: -one.error)[:WORST]:
         latency = (one.predicted.latency_ns or 0) / MILLISECOND_NS
         named = {True: "right", False: "wrong", None: "open"}[one.is_named_right]
@@ -517,13 +571,13 @@ def worst(found: list[Compared]) -> Iterator[str]:
             f"| {one.drawn.family} | {one.drawn.dialect} | {', '.join((one.predicted.binds, *one.predicted.near))} | "
             f"{one.predicted.iops:,.0f} | "
             f"{one.iops:,.0f} | {one.rate_error:+.1%} | {latency:.2f} ms | {one.latency_ns / MILLISECOND_NS:.2f} ms | "
-            f"{one.latency_error:+.1%} | {named} |"
+            f"{one.latency_error:+.1%} | {named} | {one.delay:.1%} |"
         )
 
 
-def tables(jobs: Iterable[Drawn], measure: Measure) -> Iterator[str]:
+def tables(jobs: Iterable[Drawn], measure: Measure = in_simulation, at_once: int = 1) -> Iterator[str]:
     """Counts and worst results of jobs, as Markdown."""
-    found = [compared(one, measure) for one in jobs]
+    found = all_compared(jobs, measure, at_once)
     yield from counts(found)
     yield f"\nThe worst {min(WORST, len(found))}:\n"
     yield from worst(found)
@@ -548,17 +602,38 @@ def write_page(seed: int, count: int) -> None:
         INTRODUCTION,
         "## Drawn jobs\n",
         f"{count} jobs of five dialects, drawn by a seed.\n",
-        *tables(drawn(seed, count), in_simulation),
+        *tables(drawn(seed, count)),
         "\n## Lines that were written by others\n",
         f"{count} loads drawn from {len(lines)} of the command lines of `tests/golden`, `tests/data` and docs, on",
         f"files of {FILE_BYTES // MIB} MiB for two seconds. Loads that are not predicted, by reason: {why}.\n",
-        *tables(from_corpora(seed, count, lines), in_simulation),
+        *tables(from_corpora(seed, count, lines)),
         "\n## Lines of public pages\n",
         "Predicted without a latency, so rates are upper bounds. Limits of connections, and of operations on a volume,",
         "are fitted to other pages than those of the first ten rows. All pages are of learn.microsoft.com.\n",
         *published(),
     ]
-    PAGE.write_text("\n".join(parts) + "\n", encoding="utf-8")
+    _write_part("\n".join(parts) + "\n", after=False)
+
+
+def write_live(seed: int, count: int, at_once: int) -> None:
+    """Writes the jobs on the embedded volume at the end of the page of evidence."""
+    began, cpus = time.monotonic(), len(os.sched_getaffinity(0))
+    made = "\n".join(tables(from_corpora(seed, count, loads()[0]), live, at_once))
+    minutes = (time.monotonic() - began) / 60
+    text = (
+        f"{count} loads of the same command lines (`--live --page --jobs {count} --seed {seed}`), run by iocurve's\n"
+        f"engine on the embedded volume, {at_once} at once on {cpus} processors, in {minutes:.0f} minutes. Loads are\n"
+        f"CPU-starved if threads of load and volume waited for a processor for more than {STARVED:.1%} of the time, also\n"
+        "when the load was repeated alone; the rows of the service levels are without them.\n"
+    )
+    _write_part(f"{text}\n{made}\n", after=True)
+
+
+def _write_part(text: str, *, after: bool) -> None:
+    """Replaces what is before or after the title of the live jobs."""
+    heading = "\n## On the embedded volume\n\n"
+    before, title, rest = PAGE.read_text(encoding="utf-8").partition(heading)
+    PAGE.write_text(before + heading + text if after else text + title + rest, encoding="utf-8")
 
 
 def main() -> None:
@@ -568,8 +643,12 @@ def main() -> None:
     parser.add_argument("--live", action="store_true")
     parser.add_argument("--corpora", action="store_true", help="lines that were written by others")
     parser.add_argument("--published", action="store_true", help="lines of public pages")
-    parser.add_argument("--page", action="store_true", help="write all tables of simulated time to docs/evidence")
+    parser.add_argument("--page", action="store_true", help="write the tables to docs/evidence; --live: its own")
+    parser.add_argument("--at-once", type=int, default=2 * len(os.sched_getaffinity(0)), help="jobs with --live")
     options = parser.parse_args()
+    if options.page and options.live:
+        write_live(options.seed, options.jobs, options.at_once)
+        return
     if options.page:
         write_page(options.seed, options.jobs)
         return
@@ -579,7 +658,7 @@ def main() -> None:
     jobs = drawn(options.seed, options.jobs)
     if options.corpora:
         jobs = from_corpora(options.seed, options.jobs, loads()[0])
-    print("\n".join(tables(jobs, live if options.live else in_simulation)))
+    print("\n".join(tables(jobs, live, options.at_once) if options.live else tables(jobs)))
 
 
 if __name__ == "__main__":
