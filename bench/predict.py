@@ -622,9 +622,9 @@ def write_live(seed: int, count: int, at_once: int) -> None:
     minutes = (time.monotonic() - began) / 60
     text = (
         f"{count} loads of the same command lines (`--live --page --jobs {count} --seed {seed}`), run by iocurve's\n"
-        f"engine on the embedded volume, {at_once} at once on {cpus} processors, in {minutes:.0f} minutes. Loads are\n"
-        f"CPU-starved if threads of load and volume waited for a processor for more than {STARVED:.1%} of the time, also\n"
-        "when the load was repeated alone; the rows of the service levels are without them.\n"
+        f"engine on the embedded volume, {at_once} at once on {cpus} processors, in {minutes:.0f} minutes. Loads\n"
+        f"are CPU-starved if threads of load and volume waited for a processor for {STARVED:.1%} of the time or more,\n"
+        "also when the load was repeated alone; the rows of the service levels are without them.\n"
     )
     _write_part(f"{text}\n{made}\n", after=True)
 
