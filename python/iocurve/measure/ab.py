@@ -168,6 +168,8 @@ def of_commands(
     nothing could be measured.
     """
     members = [parsed(text, overwrite=overwrite) for text in commands]
+    for member in members:
+        member.require_runnable()
     if obstacles := [obstacle for one in members for obstacle in one.obstacles]:
         raise PlanError(obstacles)
     counts = [one.count for one in members]

@@ -32,7 +32,7 @@ from iocurve.engine.outcome import Live, Outcome
 from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import Diagnostic, PlanError, TargetError
 from iocurve.foundation.units import SECOND_NS, counted, format_bytes
-from iocurve.job.explain import explain
+from iocurve.job.explain import explain, section_lines
 from iocurve.job.model import Job, PlanNote
 from iocurve.job.resolve import Machine
 from iocurve.result.document import Result
@@ -78,7 +78,7 @@ class Phases(msgspec.Struct):
 
     def _plan(self, option: str, _measured: Measured) -> Plan:
         phase, started = of_option(self.data_set, option), datetime.now().astimezone()
-        plan = phase.plan(self.machine)
+        plan = phase.plan(self.machine, runs=not self.data_set.obstacles)
         self.running = phase, plan, started
         return plan
 
@@ -174,7 +174,13 @@ class Phases(msgspec.Struct):
         if self.data_set.is_tree:
             return self._explanation_of_tree()
         return "\n".join(
-            explain(phase.plan(self.machine), self.notes, (), self.machine, called="thread")
+            explain(
+                phase.plan(self.machine, runs=False),
+                self.notes,
+                self.data_set.obstacles,
+                self.machine,
+                called="thread",
+            )
             for phase in self.of_iteration()
         )
 
@@ -193,6 +199,7 @@ class Phases(msgspec.Struct):
             first = phase.threads[0].files.regions[0][0].path
             lines.append(f"{phase.name}: {phase.entries:,} {unit}{parts}{repeats}{limit} (first below {first})")
         lines += ["", *(f"{note.level}: {note}" for note in self.notes)] if self.notes else []
+        lines += section_lines("Cannot run on this machine", map(str, self.data_set.obstacles))
         return "\n".join(lines) + "\n"
 
 
@@ -231,6 +238,7 @@ def parsed(phases: Phases) -> ParsedCommand:
         source=source,
         steps=tuple(phases.steps()),
         notes=phases.notes,
+        obstacles=phases.data_set.obstacles,
         needs=Needs(
             output_paths=tuple(path for path in (*files, options.live_csv) if path and path != STDOUT),
             cluster=ClusterRequest(address=options.cluster, count=options.hosts or None) if clustered else None,
@@ -288,7 +296,7 @@ def _require_tree(data_set: ElbenchoData, machine: Machine) -> None:
     if not options.directories and any(not names.directory or "{}" in names.directory for _, _, names in roots):
         hint = "nfs://host/export/dir" if roots[0][0] else "/mnt/data/dir"
         errors.append(Diagnostic("-n 0 needs a directory with a name, without {}", hint=hint))
-    if options.hosts == 0 and "mkdirs" not in options.phases:
+    if options.hosts == 0 and "mkdirs" not in options.phases and not data_set.obstacles:
         firsts = [
             f"{paths[0]}/{names.directory.replace('{}', '0')}" for target, paths, names in roots if target is None
         ]

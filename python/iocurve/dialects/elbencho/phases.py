@@ -81,9 +81,11 @@ class Phase(msgspec.Struct, frozen=True):
         job = self.job
         return resolve(job.replace(sections=job.sections[:1]), machine, Path.cwd()).notes
 
-    def plan(self, machine: Machine) -> plans.Plan:
-        """The plan of the phase; the first group is timed."""
-        return plan_here(self.job, INTERVAL_NS, machine)
+    def plan(self, machine: Machine, *, runs: bool = True) -> plans.Plan:
+        """The plan of the phase; the first group is timed. Raises ``PlanError`` for obstacles, if it ``runs``."""
+        if runs:
+            return plan_here(self.job, INTERVAL_NS, machine)
+        return resolve(self.job.replace(interval_ns=INTERVAL_NS), machine, Path.cwd()).plan
 
 
 class ElbenchoData(msgspec.Struct, frozen=True):
@@ -97,10 +99,12 @@ class ElbenchoData(msgspec.Struct, frozen=True):
     lengths: tuple[int, ...] = ()
     """Bytes that each file or device has after random writes."""
     is_device: bool = False
+    obstacles: tuple[Diagnostic, ...] = ()
+    """Reasons why the phases cannot run on this machine: what the paths name is not there, or too small."""
 
     @classmethod
     def on_machine(cls, options: ElbenchoOptions, machine: Machine) -> ElbenchoData:
-        """Looks at the paths. Raises ``PlanError`` with every reason why they cannot be used."""
+        """Looks at the paths; missing ones are what the options make of them. Raises ``PlanError`` with every error."""
         over_nfs = [path.startswith("nfs:") for path in options.paths]
         if all(over_nfs):
             return _of_export(options)
@@ -110,15 +114,15 @@ class ElbenchoData(msgspec.Struct, frozen=True):
             raise PlanError([Diagnostic("the paths are of several kinds; give directories, files or exports alone")])
         if kinds == {"directory"}:
             return _of_directories(options)
+        found = [*zip(options.paths, facts, strict=True)]
+        obstacles = tuple(one for path, fact in found for one in _obstacles(options, path, fact, machine))
+        if kinds == {"missing"} and (options.sizes_tree or options.phases & {"mkdirs", "deldirs"}):
+            return replace(_of_directories(options), obstacles=obstacles)
         data_set = cls.of_files(options, [options.size or fact.bytes for fact in facts], "block" in kinds)
-        errors = [
-            error
-            for path, fact in zip(options.paths, facts, strict=True)
-            for error in _path_errors(options, path, fact, machine)
-        ]
+        errors = [error for path, fact in found for error in _path_errors(options, path, fact)]
         if errors := errors or [*data_set.errors()]:
-            raise PlanError(errors)
-        return data_set
+            raise PlanError([*obstacles, *errors])
+        return replace(data_set, obstacles=obstacles)
 
     @classmethod
     def of_files(cls, options: ElbenchoOptions, lengths: Sequence[int], is_device: bool = False) -> ElbenchoData:
@@ -163,16 +167,24 @@ def whole_blocks(size: int, block: int) -> int:
     return size - size % min(block, max(1, size))
 
 
-def _path_errors(options: ElbenchoOptions, path: str, fact: PathFacts, machine: Machine) -> Iterator[Diagnostic]:
-    """Reasons why a local file or device cannot be used."""
-    writes, moves_data = "write" in options.phases, bool(options.phases & {"write", "read"})
-    parent = posixpath.dirname(path) or "."
+def _path_errors(options: ElbenchoOptions, path: str, fact: PathFacts) -> Iterator[Diagnostic]:
+    """Reasons why no phase can use a local file or device."""
     if options.phases & {"mkdirs", "deldirs"}:
         yield Diagnostic(f"-d and -D need a directory, and {path} is none", hint=f"create it: mkdir {path}")
     elif fact.kind in ("other", *ENDLESS):
         yield Diagnostic(f"{path} is neither a directory, a file nor a block device")
-    elif fact.kind == "missing" and path.startswith("/dev/") and not path.startswith("/dev/shm/"):
+    elif options.phases & {"write", "read"} and not options.size and not fact.bytes:
+        yield Diagnostic(f"the size of {path} is not known", hint="give it: -s 1g")
+
+
+def _obstacles(options: ElbenchoOptions, path: str, fact: PathFacts, machine: Machine) -> Iterator[Diagnostic]:
+    """Reasons why a local path cannot be used as it is now."""
+    writes, moves_data = "write" in options.phases, bool(options.phases & {"write", "read"})
+    parent = posixpath.dirname(path) or "."
+    if fact.kind == "missing" and path.startswith("/dev/") and not path.startswith("/dev/shm/"):
         yield Diagnostic(f"there is no device {path}")
+    elif fact.kind == "missing" and (options.sizes_tree or options.phases & {"mkdirs", "deldirs"}):
+        yield Diagnostic(f"directory {path} does not exist", hint=f"create it: mkdir -p {path}")
     elif fact.kind == "missing" and machine.stat(parent).kind != "directory":
         yield Diagnostic(f"directory {parent} does not exist", hint=f"create it: mkdir -p {parent}")
     elif fact.kind == "missing" and not writes:
@@ -181,8 +193,6 @@ def _path_errors(options: ElbenchoOptions, path: str, fact: PathFacts, machine: 
         yield Diagnostic(f"{path} is mounted and would be overwritten", hint="unmount it first")
     elif fact.kind == "block" and options.size > fact.bytes:
         yield Diagnostic(f"{path} has {fact.bytes} bytes, fewer than -s")
-    elif moves_data and not options.size and not fact.bytes:
-        yield Diagnostic(f"the size of {path} is not known", hint="give it: -s 1g")
     elif moves_data and not writes and fact.bytes < options.size:
         yield Diagnostic(f"{path} has {fact.bytes} bytes, fewer than -s", hint="write it first: -w")
 
