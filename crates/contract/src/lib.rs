@@ -33,7 +33,16 @@ pub struct Module {
     bounds: bool,
     schemas: SchemaGenerator,
     roots: Vec<String>,
+    subsets: BTreeMap<&'static str, Vec<Subset>>,
     supplements: BTreeMap<&'static str, String>,
+}
+
+/// A `Literal` of some of the values of an enum.
+struct Subset {
+    name: &'static str,
+    /// In Python: values, and names of earlier subsets in place of theirs.
+    values: Vec<String>,
+    doc: String,
 }
 
 impl Module {
@@ -42,7 +51,7 @@ impl Module {
     pub fn new(doc: &'static str, bounds: bool) -> Self {
         // Only documents that are written list all their fields, in their order, as required.
         let schemas = SchemaSettings::draft2020_12().for_serialize().into_generator();
-        Self { doc, bounds, schemas, roots: Vec::new(), supplements: BTreeMap::new() }
+        Self { doc, bounds, schemas, roots: Vec::new(), subsets: BTreeMap::new(), supplements: BTreeMap::new() }
     }
 
     /// Adds a type, and those that it uses.
@@ -53,11 +62,13 @@ impl Module {
         self
     }
 
-    /// Adds a `Literal` of some of the values of an enum after the enum, with its docstring.
+    /// Adds a `Literal` of some of the values of an enum before the enum, whose own has its name in place of them.
     #[must_use]
-    pub fn subset(self, of: &'static str, name: &str, values: &[&str], doc: &str) -> Self {
-        let values: Vec<Value> = values.iter().map(|value| Value::from(*value)).collect();
-        self.supplement(of, &format!("{}\n{}\n", literal(name, &values), text::docstring(doc, 0)))
+    pub fn subset(mut self, of: &'static str, name: &'static str, values: &[&str], doc: &str) -> Self {
+        let earlier = self.subsets.entry(of).or_default();
+        let values = with_subsets(values.iter().map(|value| text::constant(&Value::from(*value))).collect(), earlier);
+        earlier.push(Subset { name, values, doc: text::docstring(doc, 0) });
+        self
     }
 
     /// Adds lines of Python after a type.
@@ -164,7 +175,11 @@ impl Writer<'_> {
     }
 
     fn values(&mut self, name: &str, schema: &Value, values: &[Value]) {
-        let names: Vec<_> = values.iter().map(|value| value["const"].clone()).collect();
+        let subsets = self.module.subsets.get(name).map_or(&[][..], Vec::as_slice);
+        for one in subsets {
+            self.body += &[&literal(one.name, &one.values), "\n", &one.doc, "\n"].concat();
+        }
+        let names = with_subsets(values.iter().map(|value| text::constant(&value["const"])).collect(), subsets);
         let each = values.iter().map(|value| format!("{}: {}", plain(value, "const"), plain(value, "description")));
         let doc = text::list(plain(schema, "description"), &each.collect::<Vec<_>>());
         self.body += &[&literal(name, &names), "\n", &doc, "\n"].concat();
@@ -225,6 +240,16 @@ impl Writer<'_> {
         let given: Vec<_> = given.map(|(key, value)| format!("{key}={}", text::constant(value))).collect();
         format!("{class}({})", given.join(", "))
     }
+}
+
+/// Values of an enum in Python, with the names of subsets in place of theirs.
+fn with_subsets(mut values: Vec<String>, subsets: &[Subset]) -> Vec<String> {
+    for one in subsets {
+        if let Some(at) = values.windows(one.values.len()).position(|some| some == one.values) {
+            values.splice(at..at + one.values.len(), [one.name.to_owned()]);
+        }
+    }
+    values
 }
 
 fn annotated(kind: &str, bounds: &str) -> String {

@@ -21,8 +21,7 @@ pub(crate) fn constant(value: &Value) -> String {
 }
 
 /// `NAME = Literal[…]`.
-pub(crate) fn literal(name: &str, values: &[Value]) -> String {
-    let values: Vec<_> = values.iter().map(constant).collect();
+pub(crate) fn literal(name: &str, values: &[String]) -> String {
     let line = format!("{name} = Literal[{}]", values.join(", "));
     if line.chars().count() <= WIDTH {
         return line;

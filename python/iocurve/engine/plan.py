@@ -285,10 +285,7 @@ random: Random, all files equally likely.
 by_size: Random, in proportion to the size of the region: all bytes are equally likely.
 sequential: One file to its end, then the next.
 """
-OperationKind = Literal[
-    "read",
-    "write",
-    "trim",
+MetadataKind = Literal[
     "create",
     "open",
     "close",
@@ -308,11 +305,13 @@ OperationKind = Literal[
     "copy",
     "read_file",
     "write_file",
-    "fsync",
-    "fdatasync",
-    "sync_file_range",
-    "fsync_at_end",
 ]
+"""Operations on names and attributes, which move no data. They need a metadata engine."""
+SyncKind = Literal["fsync", "fdatasync", "sync_file_range"]
+"""Flushes that a ``SyncPlan`` issues."""
+FlushKind = Literal[SyncKind, "fsync_at_end"]
+"""Kinds that move no data, and do not count as requested operations."""
+OperationKind = Literal["read", "write", "trim", MetadataKind, FlushKind]
 """Kinds of operation. Reads, writes and trims come first, then metadata operations, which need a metadata engine.
 Flushes (NFS: COMMIT) come last; only a replay has them in its mix.
 
@@ -350,33 +349,7 @@ sync_file_range: ``sync_file_range(2)`` over the region written since the last f
     write-back; issued by a ``SyncPlan``.
 fsync_at_end: ``fsync(2)`` of a file after the last operation.
 """
-MetadataKind = Literal[
-    "create",
-    "open",
-    "close",
-    "getattr",
-    "setattr",
-    "access",
-    "rename",
-    "delete",
-    "mkdir",
-    "rmdir",
-    "lookup",
-    "link",
-    "symlink",
-    "readlink",
-    "readdir",
-    "readdirplus",
-    "copy",
-    "read_file",
-    "write_file",
-]
-"""Operations on names and attributes, which move no data. They need a metadata engine."""
 METADATA_KINDS: tuple[MetadataKind, ...] = get_args(MetadataKind)
-SyncKind = Literal["fsync", "fdatasync", "sync_file_range"]
-"""Flushes that a ``SyncPlan`` issues."""
-FlushKind = Literal["fsync", "fdatasync", "sync_file_range", "fsync_at_end"]
-"""Kinds that move no data, and do not count as requested operations."""
 FLUSH_KINDS: tuple[FlushKind, ...] = get_args(FlushKind)
 
 
