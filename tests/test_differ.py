@@ -96,6 +96,9 @@ def test_a_file_of_elbencho_is_a_load_to_compare(tmp_path: Path) -> None:
     assert found["files"].defaults == (True, False)
     with pytest.raises(IocurveError, match="a thread uses several files"):
         sides([line, f"{line} {tmp_path}/z"])
+    threads = {one.name: one for one in differences(*sides([f"{FIO.format(tmp_path)} --numjobs=4", f"{line} -t 4"]))}
+    assert threads["files"].texts[1].endswith(", --size 256KiB, offset_increment=256KiB")
+    assert "numjobs" not in threads
 
 
 LATENCY_1MS = predict.service("premium", "1TiB", latency="1ms")

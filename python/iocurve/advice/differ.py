@@ -12,7 +12,7 @@ import math
 import random
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, combinations, permutations
+from itertools import chain, combinations, pairwise, permutations
 from pathlib import Path
 from statistics import fmean, median
 
@@ -22,7 +22,7 @@ from iocurve.dialects.base import printable
 from iocurve.dialects.native.kinds import KINDS, own_key
 from iocurve.dialects.native.reader import read
 from iocurve.engine.plan import Plan
-from iocurve.foundation.errors import Diagnostic, DialectError, PlanError, ResultError, TargetError
+from iocurve.foundation.errors import Diagnostic, DialectError, ResultError, TargetError
 from iocurve.foundation.structs import Struct
 from iocurve.foundation.units import SECOND_NS, counted
 from iocurve.job.explain import unpredictable
@@ -97,7 +97,7 @@ LENGTH = frozenset(
 NAMES = frozenset(
     {
         *("name", "description", "first_jobnum", "file_name_pattern", "engine_asked", "directories", "nfs_url"),
-        *("clients", "report_as_one", "intervals_singly"),
+        *("clients", "report_as_one", "report_as_group", "intervals_singly"),
     }
 )
 """Fields that name something and change no load on one machine, or that the target decides."""
@@ -139,10 +139,12 @@ class Side(msgspec.Struct, frozen=True):
         command = ab.parsed(text, overwrite=True)
         jobs = [step.job() for step in command.steps if step.job]
         if command.no_job_file and not jobs:
-            raise PlanError([command.no_job_file])
+            raise DialectError(
+                [Diagnostic(f"'{text}': its phases are no jobs", None, "iocurve ab compares their rates")]
+            )
         if len(command.steps) != 1 or len(jobs) != 1:
             raise DialectError([Diagnostic(f"'{text}' runs {len(command.steps)} loads; name one load at a time")])
-        return cls(text, jobs[0].replace(sections=tuple(_on_names(text, one) for one in jobs[0].sections)))
+        return cls(text, jobs[0].replace(sections=_placed_threads(text, jobs[0].sections)))
 
     @classmethod
     def _of_result(cls, text: str, result: Result) -> Side:
@@ -176,13 +178,26 @@ def _on_names(text: str, section: Section) -> Section:
     return section.replace(files=Files(paths=(one.path,), offset=one.offset_bytes, size=one.bytes))
 
 
+def _placed_threads(text: str, threads: tuple[Section, ...]) -> tuple[Section, ...]:
+    """The sections on names; one for all threads of a tool that computes their parts, where these follow evenly."""
+    sections = tuple(_on_names(text, one) for one in threads)
+    offsets = [one.files.offset for one in sections]
+    steps = {later - one for one, later in pairwise(offsets) if isinstance(one, int) and isinstance(later, int)}
+    first, fields = sections[0], [field for field in FIELDS if field not in {*NAMES, "offset"}]
+    is_alike = all(one.value(field) == first.value(field) for one in sections for field in fields)
+    if len(steps) != 1 or not is_alike or not all(one.files.regions for one in threads):
+        return sections
+    merged = {"numjobs": len(sections), "offset_increment": steps.pop(), "clients": ()}
+    return (with_fields(first, merged).replace(given=first.given),)
+
+
 def sides(texts: Sequence[str]) -> tuple[Side, Side]:
     """Both command lines, with as many jobs each. Raises as ``Side.of``."""
     first, second = map(Side.of, texts)
     counts = [len(side.job.sections) for side in (first, second)]
     if counts[0] != counts[1]:
         raise DialectError(
-            [Diagnostic(f"A has {counts[0]} jobs and B {counts[1]}; only commands with as many jobs are compared")]
+            [Diagnostic(f"A has {counted(counts[0], 'job')} and B {counts[1]}; differ compares commands with as many")]
         )
     return first, second
 
@@ -199,7 +214,8 @@ def differences(first: Side, second: Side) -> list[FieldDifference]:
         if changed:
             texts = _texts(first, changed), _texts(second, changed)
             defaults = _is_default(first, changed), _is_default(second, changed)
-            found.append(FieldDifference(name=name, texts=texts, defaults=defaults, is_switched=name in GROUPS))
+            shown = name if name in GROUPS else own_key(name)
+            found.append(FieldDifference(name=shown, texts=texts, defaults=defaults, is_switched=name in GROUPS))
     return found
 
 
@@ -213,7 +229,11 @@ def _texts(side: Side, fields: Sequence[str]) -> str:
     for field in fields:
         values = dict.fromkeys(_value_text(field, section.value(field)) for section in side.job.sections)
         text = printable(" / ".join(values), TEXT_LENGTH)
-        found.append(words.option(field, text) if field in words.names else f"{own_key(field)}={text}")
+        found.append(
+            words.option(field, text)
+            if words.names.get(field, "rw") not in ("rw", "the target")
+            else f"{own_key(field)}={text}"
+        )
     return ", ".join(found)
 
 
@@ -221,8 +241,8 @@ def _value_text(field: str, value: object) -> str:
     if value is None:
         return "none"
     written = KINDS[field].write(value) if field in KINDS else value
-    if isinstance(written, bool):
-        return str(int(written))
+    if isinstance(written, bool | float):
+        return f"{written:g}"
     if isinstance(written, list):
         return "+".join(map(str, written)) or "none"
     return printable(str(written), TEXT_LENGTH)

@@ -126,8 +126,10 @@ def parsed(text: str, *, overwrite: bool = False) -> ParsedCommand:
     ``overwrite`` allows a job file (TOML) to write to existing files.
     """
     words = words_of(text)
-    if words[:1] == ["iocurve"]:
+    if words[:1] in (["iocurve"], ["sudo"]):
         words = words[1:]
+    # Lines of pages name a program by its path, or as Windows does.
+    words[:1] = [Path(word).name.lower().removesuffix(".exe") for word in words[:1]]
     if words and words[0] in REGISTRY:
         command = load(words[0]).prepare(words[1:])
     elif len(words) == 2 and words[0] == "run" and words[1].endswith(".toml"):
@@ -135,7 +137,7 @@ def parsed(text: str, *, overwrite: bool = False) -> ParsedCommand:
         require_no_overwrites(command, overwrite=overwrite)
     else:
         known = ", ".join([*REGISTRY, "run JOB.toml"])
-        raise DialectError([Diagnostic(f"'{text}' is no command that ab can run; it starts with one of {known}")])
+        raise DialectError([Diagnostic(f"'{text}' is no command to compare; it starts with one of {known}")])
     if command.needs.cluster is not None:
         raise DialectError([Diagnostic(f"'{text}' runs on several machines; ab runs commands on this machine alone")])
     if command.only_prints is not None or not command.steps:
