@@ -28,7 +28,7 @@ from iocurve.cli.common import (
 )
 from iocurve.cli.exits import EXIT_USAGE, status
 from iocurve.dialects.native.command import DIALECT as NATIVE
-from iocurve.dialects.registry import REGISTRY, load
+from iocurve.dialects.registry import REGISTRY, as_printed, load
 from iocurve.foundation.errors import Diagnostic, DialectError, TargetError
 from iocurve.foundation.structs import Struct, field_texts
 from iocurve.foundation.units import SECOND_NS, parse_time_ns
@@ -110,7 +110,11 @@ def predict(
     from iocurve.cli import shared
     from iocurve.cli.size import machine_of
 
-    dialect, words = (load(command[0]), command[1:]) if command[0] in REGISTRY else (NATIVE, command)
+    first, *words = as_printed(command)
+    if first not in REGISTRY and command[:-1] not in ((), ("run",)):
+        known = ", ".join([*REGISTRY, "run JOB.toml"])
+        raise DialectError([Diagnostic(f"'{command[0]}' is no command to predict; it starts with one of {known}")])
+    dialect, words = (load(first), words) if first in REGISTRY else (NATIVE, [*command[-1:]])
     fit = None
     if from_ is not None:
         refuse("--from takes the limits of a result; leave out the service level", profile=profile, quota=quota)

@@ -105,3 +105,9 @@ def load(name: str) -> Dialect:
     """Imports the dialect ``name``. Raises ``KeyError``."""
     dialect: Dialect = import_module(REGISTRY[name].module).DIALECT
     return dialect
+
+
+def as_printed(words: Sequence[str]) -> list[str]:
+    """The words of a command line that a page prints, without ``iocurve`` or ``sudo``, the program's path and ``.exe``."""
+    kept = [*words][1 if words[:1] and words[0] in ("iocurve", "sudo") else 0 :]
+    return [*(word.rpartition("/")[2].lower().removesuffix(".exe") for word in kept[:1]), *kept[1:]]

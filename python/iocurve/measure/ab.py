@@ -12,7 +12,7 @@ import msgspec
 from iocurve.analysis.compare import compare_turns
 from iocurve.dialects.base import ParsedCommand, Step
 from iocurve.dialects.native.command import DIALECT as NATIVE
-from iocurve.dialects.registry import REGISTRY, load
+from iocurve.dialects.registry import REGISTRY, as_printed, load
 from iocurve.engine.outcome import Outcome
 from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import Diagnostic, DialectError, PlanError, words_of
@@ -125,11 +125,7 @@ def parsed(text: str, *, overwrite: bool = False) -> ParsedCommand:
 
     ``overwrite`` allows a job file (TOML) to write to existing files.
     """
-    words = words_of(text)
-    if words[:1] in (["iocurve"], ["sudo"]):
-        words = words[1:]
-    # Lines of pages name a program by its path, or as Windows does.
-    words[:1] = [Path(word).name.lower().removesuffix(".exe") for word in words[:1]]
+    words = as_printed(words_of(text))
     if words and words[0] in REGISTRY:
         command = load(words[0]).prepare(words[1:])
     elif len(words) == 2 and words[0] == "run" and words[1].endswith(".toml"):
