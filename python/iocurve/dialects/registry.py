@@ -108,6 +108,6 @@ def load(name: str) -> Dialect:
 
 
 def as_printed(words: Sequence[str]) -> list[str]:
-    """The words of a command line that a page prints, without ``iocurve`` or ``sudo``, the program's path and ``.exe``."""
+    """The words of a printed command line, without ``iocurve`` or ``sudo``, the program's path and ``.exe``."""
     kept = [*words][1 if words[:1] and words[0] in ("iocurve", "sudo") else 0 :]
     return [*(word.rpartition("/")[2].lower().removesuffix(".exe") for word in kept[:1]), *kept[1:]]
