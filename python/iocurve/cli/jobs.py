@@ -79,7 +79,7 @@ def predict(
     command: Annotated[tuple[str, ...], Parameter(allow_leading_hyphen=True)],
     /,
     *,
-    profile: str | None = None,
+    profile: Annotated[str | None, Parameter(name=["--profile", "--twin"])] = None,
     quota: SizeText | None = None,
     from_: Annotated[Path | None, Parameter(name="--from")] = None,
     vm: str | None = None,
@@ -96,7 +96,7 @@ def predict(
     profile
         A service level (iocurve profile list), or a profile file that ends in .toml.
     quota
-        Size of the volume.
+        Size of the volume. Default: 4TiB for a profile file.
     from_
         Take the limits and the latency from a result.json, or its directory, in place of a service level.
     vm
@@ -109,6 +109,7 @@ def predict(
     from iocurve.advice import predict as prediction
     from iocurve.cli import shared
     from iocurve.cli.size import machine_of
+    from iocurve.volume.spec import DEFAULT_QUOTA
 
     first, *words = as_printed(command)
     if first not in REGISTRY and command[:-1] not in ((), ("run",)):
@@ -120,10 +121,12 @@ def predict(
         refuse("--from takes the limits of a result; leave out the service level", profile=profile, quota=quota)
         latency_ns = None if latency is None else parse_time_ns(latency)
         service, fit = prediction.measured_service(from_, latency_ns=latency_ns, vm=machine_of(vm), nconnect=nconnect)
-    elif profile is None or quota is None:
-        raise DialectError([Diagnostic("give --profile and --quota, or a result with --from")])
+    elif profile is None or (quota is None and not profile.endswith(".toml")):
+        raise DialectError([Diagnostic("give --profile and --quota, --twin FILE, or a result with --from")])
     else:
-        service = prediction.service(profile, quota, latency=latency, vm=machine_of(vm), nconnect=nconnect)
+        service = prediction.service(
+            profile, quota or DEFAULT_QUOTA, latency=latency, vm=machine_of(vm), nconnect=nconnect
+        )
     runs = prediction.predicted(shared.prepared(dialect, words), service)
     if json:
         show_json([run.to_builtins() for run in runs])
