@@ -80,20 +80,6 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "invalidate": ("invalidate",),
 }
 """Fields that are switched together, by fio's option for them."""
-LENGTH = frozenset(
-    {
-        "runtime_ns",
-        "time_based",
-        "endless",
-        "ramp_ns",
-        "cooldown_ns",
-        "start_delay_ns",
-        "transfer",
-        "operations",
-        "loops",
-    }
-)
-"""Fields that say how long a load runs; in measurements every run has the same length."""
 NAMES = frozenset(
     {
         *("name", "description", "first_jobnum", "file_name_pattern", "engine_asked", "directories", "nfs_url"),

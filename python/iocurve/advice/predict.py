@@ -60,11 +60,11 @@ class PredictedRun(Struct):
 
 
 def service(
-    profile: str, quota: str, *, latency: str | None = None, vm: str | None = None, nconnect: int = 1
+    profile: str, quota: str | None, *, latency: str | None = None, vm: str | None = None, nconnect: int = 1
 ) -> ModelledTarget:
-    """A volume of a profile and a quota, as people write them. Raises ``DialectError``."""
-    said: dict[str, str | int] = {"profile": profile, "quota": quota}
-    spec = spec_of(said | ({"latency": latency} if latency else {}))
+    """A volume of a profile and a quota (default 4 TiB), as people write them. Raises ``DialectError``."""
+    said = {"profile": profile, "quota": quota, "latency": latency}
+    spec = spec_of({name: value for name, value in said.items() if value is not None})
     return ModelledTarget(name=spec.profile_name, limits=spec.limits(), networks=_networks(vm), nconnect=nconnect)
 
 

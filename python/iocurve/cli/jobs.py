@@ -109,7 +109,6 @@ def predict(
     from iocurve.advice import predict as prediction
     from iocurve.cli import shared
     from iocurve.cli.size import machine_of
-    from iocurve.volume.spec import DEFAULT_QUOTA
 
     first, *words = as_printed(command)
     if first not in REGISTRY and command[:-1] not in ((), ("run",)):
@@ -124,9 +123,7 @@ def predict(
     elif profile is None or (quota is None and not profile.endswith(".toml")):
         raise DialectError([Diagnostic("give --profile and --quota, --twin FILE, or a result with --from")])
     else:
-        service = prediction.service(
-            profile, quota or DEFAULT_QUOTA, latency=latency, vm=machine_of(vm), nconnect=nconnect
-        )
+        service = prediction.service(profile, quota, latency=latency, vm=machine_of(vm), nconnect=nconnect)
     runs = prediction.predicted(shared.prepared(dialect, words), service)
     if json:
         show_json([run.to_builtins() for run in runs])
