@@ -207,7 +207,7 @@ def test_options_may_be_joined_shortened_and_in_a_file(tmp_path: Path) -> None:
 @cases("elbencho/refused")
 def test_what_cannot_run_is_refused_with_the_way_out(text: str, says: str, tmp_path: Path) -> None:
     with pytest.raises((DialectError, PlanError), match=re.escape(says)):
-        prepared(text, tmp_path)
+        parsed(prepared(text, tmp_path)).require_runnable()
     assert below(tmp_path) == []
 
 
