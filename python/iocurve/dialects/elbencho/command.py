@@ -174,14 +174,8 @@ class Phases(msgspec.Struct):
         if self.data_set.is_tree:
             return self._explanation_of_tree()
         return "\n".join(
-            explain(
-                phase.plan(self.machine, runs=False),
-                self.notes,
-                self.data_set.obstacles,
-                self.machine,
-                called="thread",
-            )
-            for phase in self.of_iteration()
+            explain(plan, self.notes, self.data_set.obstacles, self.machine, called="thread")
+            for plan in (phase.plan(self.machine, runs=False) for phase in self.of_iteration())
         )
 
     def _explanation_of_tree(self) -> str:
