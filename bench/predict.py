@@ -58,9 +58,9 @@ ARRIVALS = 2_000
 """Operations that are due at random times in a run: chance changes their number by 2 % (standard deviation)."""
 SAVED = 64
 """A bucket of the embedded volume saves up this part of a second."""
-STARVED = 0.025
+STARVED = 0.05
 """Share of the time for which threads of load and volume waited for a processor: it adds at most this share to each
-latency, half of what a rate may be off."""
+latency, as much as a rate may be off."""
 
 
 class Drawn(NamedTuple):
@@ -623,7 +623,7 @@ def write_live(seed: int, count: int, at_once: int) -> None:
     text = (
         f"{count} loads of the same command lines (`--live --page --jobs {count} --seed {seed}`), run by iocurve's\n"
         f"engine on the embedded volume, {at_once} at once on {cpus} processors, in {minutes:.0f} minutes. Loads\n"
-        f"are CPU-starved if threads of load and volume waited for a processor for {STARVED:.1%} of the time or more,\n"
+        f"are CPU-starved if threads of load and volume waited for a processor for {STARVED:.0%} of the time or more,\n"
         "also when the load was repeated alone; the rows of the service levels are without them.\n"
     )
     _write_part(f"{text}\n{made}\n", after=True)
