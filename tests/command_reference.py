@@ -3,8 +3,6 @@
 ``IOCURVE_UPDATE_GOLDEN=1 pytest tests/test_docs.py -k commands`` writes it into the page, below the marker.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

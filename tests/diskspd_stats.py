@@ -1,7 +1,5 @@
 """Synthetic statistics of threads for tests of DiskSpd's output."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime

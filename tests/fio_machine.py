@@ -1,9 +1,8 @@
 """A machine that the test holds: what is on it does not depend on where the tests run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from iocurve.job.resolve import Machine, PathFacts, PathKind
 
@@ -37,3 +36,18 @@ class HeldMachine(Machine):
 
     def fresh_seed(self) -> int:
         return self.seed
+
+
+GOLDEN = Path(__file__).parent / "golden"
+GOLDEN_MACHINE = HeldMachine(
+    paths={
+        "/dev/sdx": ("block", 1 << 30),
+        "/dev/null": ("null", 0),
+        "/dev/zero": ("endless", 0),
+        "/d/there": ("file", 1 << 20),
+        str(GOLDEN / "fio/existing"): ("file", 3 << 20),
+        str(GOLDEN / "diskspd/old.dat"): ("file", 4 << 20),
+    },
+    directories=frozenset({"/d", "/data", "/mnt/nocache", "/mnt/readcache", *map(str, GOLDEN.iterdir())}),
+)
+"""The files and devices that the golden jobs of all dialects name."""

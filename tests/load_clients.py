@@ -1,7 +1,5 @@
 """Agents in this process, for tests of a group without a cluster."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections import Counter

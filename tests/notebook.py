@@ -1,7 +1,5 @@
 """Runs the code cells of a notebook, without Jupyter: all that is needed of it is the value of a cell's last line."""
 
-from __future__ import annotations
-
 import ast
 import base64
 import contextlib

@@ -1,7 +1,5 @@
 """Plans for tests: one worker each; tests vary them with ``replace``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

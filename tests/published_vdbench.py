@@ -1,7 +1,5 @@
 """The parameter files of a published test with vdbench, on 24 machines with six volumes each."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 SEED_HOSTS = 24

@@ -1,7 +1,5 @@
 """Reclaims of an NFSv4.1 client after a restart of its server, whose session is lost meanwhile (RFC 8881 §8.4)."""
 
-from __future__ import annotations
-
 import os
 import struct
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Imports between the modules of a Rust crate, and the circles among them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fio_machine import GOLDEN_MACHINE as MACHINE
 from fio_machine import HeldMachine
 from goldens import cases, data, matches, present, rows
 from iocurve.dialects.diskspd import command as diskspd
@@ -29,15 +30,7 @@ from iocurve.result.document import Result
 from programs import iocurve
 
 ROOT = Path(__file__).parent
-FIO, DISKSPD, VDBENCH = (ROOT / "golden" / name for name in ("fio", "diskspd", "vdbench"))
-MACHINE = HeldMachine(
-    paths={
-        "/dev/sdx": ("block", 1 << 30),
-        str(FIO / "existing"): ("file", 3 << 20),
-        str(DISKSPD / "old.dat"): ("file", 4 << 20),
-    },
-    directories=frozenset({"/mnt/nocache", "/mnt/readcache", str(FIO), str(DISKSPD)}),
-)
+FIO, DISKSPD = ROOT / "golden/fio", ROOT / "golden/diskspd"
 JOB = data("native/job.toml")
 
 

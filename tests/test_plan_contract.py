@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec import inspect
 
 from data.json_paths import paths, without
-from fio_machine import HeldMachine
+from fio_machine import GOLDEN_MACHINE
 from goldens import rows
 from iocurve import _native
 from iocurve.cli import dialects
@@ -102,17 +102,6 @@ def test_both_sides_refuse_unknown_fields() -> None:
 
 
 GOLDEN = Path(__file__).parent / "golden"
-MACHINE = HeldMachine(
-    paths={
-        "/dev/sdx": ("block", 1 << 30),
-        "/dev/null": ("null", 0),
-        "/dev/zero": ("endless", 0),
-        "/d/there": ("file", 1 << 20),
-        str(GOLDEN / "fio/existing"): ("file", 3 << 20),
-        str(GOLDEN / "diskspd/old.dat"): ("file", 4 << 20),
-    },
-    directories=frozenset({"/d", "/data", "/mnt/nocache", "/mnt/readcache", *map(str, GOLDEN.iterdir())}),
-)  # fmt: skip
 
 
 def corpora() -> Iterator[tuple[str, list[str]]]:
@@ -126,7 +115,7 @@ def corpora() -> Iterator[tuple[str, list[str]]]:
 
 
 def accepted(name: str, words: list[str]) -> ParsedCommand:
-    return load(name).prepare(words, cwd=GOLDEN / name, environment={"BLOCK": "64k"}, machine=MACHINE)
+    return load(name).prepare(words, cwd=GOLDEN / name, environment={"BLOCK": "64k"}, machine=GOLDEN_MACHINE)
 
 
 def engine_accepts(name: str, words: list[str]) -> None:

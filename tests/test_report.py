@@ -13,7 +13,7 @@ from msgspec.structs import astuple
 
 from data import synthetic
 from data.browser import visit
-from goldens import cases, matches
+from goldens import cases, data, matches
 from iocurve.analysis import read
 from iocurve.cli.commands import run
 from iocurve.foundation.errors import ResultError, TargetError
@@ -159,12 +159,7 @@ def test_the_page_opens_by_itself(result: Result, charts: int, tmp_path: Path) -
     assert result.name in seen.dom
 
 
-SAVED = """<script>
-const note = (text) => console.log("SAVED " + text);
-URL.createObjectURL = (blob) => { blob.text().then((it) => note(it.split("\\n")[0].slice(0, 50))); return "blob:"; };
-HTMLAnchorElement.prototype.click = function () { note(this.download + " " + this.href.slice(0, 14)); };
-setTimeout(() => document.querySelectorAll(".save button").forEach((button) => button.click()), 6000);
-</script></body>"""
+SAVED = f"<script>{data('report/save_all.js')}</script></body>"
 
 
 def test_each_chart_can_be_saved_in_three_forms(tmp_path: Path) -> None:

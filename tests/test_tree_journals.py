@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.servers import IOCURVE
+from goldens import data
 from programs import iocurve
 from vdbench_runs import anchor, report
 
@@ -16,15 +17,7 @@ __all__ = ["anchor"]
 
 pytestmark = pytest.mark.slow
 
-PARAMETERS = """fsd=fsd1,anchor={anchor},depth=1,width=3,files=4,size=12k
-fwd=default,fsd=fsd1,fileselect=random,threads=2
-fwd=fwd1,operation=write,xfersize=4k,fileio=random
-fwd=fwd2,operation=create
-fwd=fwd3,operation=delete
-fwd=fwd4,operation=write,xfersize=4k,fileio=sequential
-fwd=fwd5,operation=read,xfersize=4k,fileio=sequential
-rd={rd},fwdrate={rate},elapsed={elapsed},interval=1,format={format}
-"""
+PARAMETERS = data("vdbench/journals.parm")
 MIXED = "mixed,fwd=(fwd1,fwd2,fwd3,fwd4)"
 WRITES = "writes,fwd=fwd1"
 READS = "reads,fwd=fwd5"

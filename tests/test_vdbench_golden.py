@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fio_machine import HeldMachine
+from fio_machine import GOLDEN_MACHINE
 from goldens import compare, plan_document
 from iocurve.dialects.vdbench.command import read_command
 from iocurve.dialects.vdbench.explanation import explain
@@ -16,11 +16,10 @@ from iocurve.dialects.vdbench.parameter_file import ParameterFile
 
 GOLDEN = Path(__file__).parent / "golden" / "vdbench"
 FILES = sorted(GOLDEN.glob("*.parm"))
-MACHINE = HeldMachine(paths={"/dev/sdx": ("block", 1 << 30)}, directories=frozenset({"/data", str(GOLDEN)}))
 
 
 def prepared(file: Path) -> ParameterFile:
-    return read_command(["-f", file.name], cwd=GOLDEN, machine=MACHINE)
+    return read_command(["-f", file.name], cwd=GOLDEN, machine=GOLDEN_MACHINE)
 
 
 def plans(result: ParameterFile) -> str:

@@ -1,7 +1,5 @@
 """Runs parameter files of vdbench on an engine of the test."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
