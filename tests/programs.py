@@ -1,5 +1,7 @@
 """Command lines of iocurve, in this process, and others."""
 
+from __future__ import annotations
+
 import io
 import json
 import subprocess

@@ -13,7 +13,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from data import synthetic
-from goldens import Golden, cases, present
+from goldens import Golden, cases, present, rows
 from iocurve.cli.common import parse_metrics_address
 from iocurve.engine.outcome import Live, LiveTotals
 from iocurve.foundation.errors import TargetError
@@ -45,15 +45,12 @@ def value(found: dict[str, Metric], name: str, labels: Labels | None = None, sam
 @pytest.fixture(scope="module")
 def searched() -> Result:
     point = synthetic.fio_run().points[0]
-    findings = (
-        Finding(name="capacity", unit="IOPS", figure=Interval(value=1000, low=900, high=None)),
-        Finding(name="unloaded latency", unit="µs", figure=Interval(value=250, low=None, high=None)),
-        Finding(name="knee", unit="in flight", figure=Interval(value=8, low=7, high=9)),
-        Finding(name="capacity reached at the knee", unit="%", figure=Interval(value=90, low=None, high=None)),
-        Finding(name="USL kappa (coherency)", unit="", figure=Interval(value=0.1, low=None, high=None)),
-    )
+    findings = [
+        Finding(name=name, unit=unit, figure=Interval(value=value, low=low, high=high))
+        for name, unit, value, low, high in rows("result/findings")
+    ]
     limit = Limit(code="depth", short_name="depth", text="the queue depth", confidence="likely")
-    facts = SearchFacts(question="?", workload="rw=randread", findings=findings, stopped="found")
+    facts = SearchFacts(question="?", workload="rw=randread", findings=tuple(findings), stopped="found")
     return synthetic.result([point.replace(limit=limit)]).replace(search=facts)
 
 

@@ -1,5 +1,6 @@
 """Facts of the machine, read from a synthetic /proc, and bytes that its block devices move."""
 
+import json
 import os
 import subprocess
 import sys
@@ -17,23 +18,12 @@ from iocurve.result import host
 from iocurve.result.document import MachineUse, ProcessorUse
 from iocurve.result.stalls import noise
 
-MOUNTINFO = text_of("kernel/mountinfo.txt")
-
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    files = {
-        "proc/cpuinfo": "processor\t: 0\nmodel name\t: Imaginary CPU\nprocessor\t: 1\nmodel name\t: Imaginary CPU\n",
-        "proc/meminfo": "MemTotal:       16384 kB\nMemFree:        1 kB\n",
-        "proc/sys/kernel/osrelease": "6.1.0-test\n",
-        "proc/sys/net/ipv4/tcp_congestion_control": "cubic\n",
-        "proc/stat": "cpu  100 0 50 800 50 0 0 0 70 0\ncpu0 1 0 1 1 0 0 0 0\n",
-        "proc/self/mountinfo": MOUNTINFO.strip() + "\n",
-        "etc/os-release": 'NAME="Debian"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n',
-    }
+    files = json.loads(text_of("kernel/machine.json")) | {"proc/self/mountinfo": text_of("kernel/mountinfo.txt")}
     for name, text in files.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        (path := tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return tmp_path
 
