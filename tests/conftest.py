@@ -1,7 +1,5 @@
 """Rules of all tests, and their peers: our own volume, nfs-ganesha, the Linux kernel's NFS client."""
 
-from __future__ import annotations
-
 import fcntl
 import gc
 import os

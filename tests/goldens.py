@@ -3,8 +3,6 @@
 ``IOCURVE_UPDATE_GOLDEN=1`` rewrites what is expected; read the difference before you commit it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Command lines of iocurve, in this process, and others."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess

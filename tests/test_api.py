@@ -1,7 +1,5 @@
 """The Python API: jobs as text, live snapshots, clean stops, tables and charts."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """The benches with tiny inputs, so that they keep working. No test depends on the size of a figure."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

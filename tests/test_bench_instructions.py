@@ -1,7 +1,5 @@
 """``bench.instructions``: what a call costs the volume and the NFS client, and how counts are read."""
 
-from __future__ import annotations
-
 import shutil
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``bench.kernel_client`` and ``bench.kernel_restarts`` without the guest, which takes root and minutes."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tarfile

@@ -1,7 +1,5 @@
 """The verdict on caches uses several kinds of evidence, and is open without any."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The measuring loop: results that it keeps, ends of a run, points reused from an earlier run."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

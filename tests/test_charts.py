@@ -1,7 +1,5 @@
 """Charts: units of axes, lines at limits, the knee, bars side by side; and the units of tables."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The check itself: the tools that ``make`` needs, and the rules that hold for all tests."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """The expressions of ``--fail-if``, and what they say of points."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import random

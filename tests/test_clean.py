@@ -1,7 +1,5 @@
 """Files that a run leaves behind: manifests, the note of a later run, and ``iocurve clean``."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """The command line as users see it: messages and exit statuses."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Several clients on one machine, each with its own address; limits of each agent and of all together."""
 
-from __future__ import annotations
-
 import json
 from ipaddress import IPv4Address
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Agents on a Ray cluster of loopback addresses: from the command line to the result, and losses."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

@@ -1,7 +1,5 @@
 """Clusters on hosts that ssh reaches: lists of hosts, the keeper, and a real sshd."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """The command line's promises: examples that parse, quantities with units, whole figures in a pipe, JSON, silence."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

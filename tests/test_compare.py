@@ -1,7 +1,5 @@
 """Comparisons of results: matched points, intervals, corrected verdicts, and what the commands print."""
 
-from __future__ import annotations
-
 import json
 import math
 import random

@@ -1,7 +1,5 @@
 """Output for the user: in place on a terminal, plain lines elsewhere, a table at the end."""
 
-from __future__ import annotations
-
 import fcntl
 import io
 import json

@@ -1,7 +1,5 @@
 """The course of a long run: joined intervals have the sums of all, and an hour of many workers is a small document."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

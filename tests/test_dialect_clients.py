@@ -1,7 +1,5 @@
 """vdbench's hosts and DiskSpd's command lines on agents."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Two command lines: the fields in which they differ, and what each is worth on a target."""
 
-from __future__ import annotations
-
 import json
 import math
 import random

@@ -1,7 +1,5 @@
 """Emulated disks: published figures, parsing, jobs on disks, and state kept between runs."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """Whatever is written, the DiskSpd dialect answers with plans or with its own errors."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Answers in DiskSpd's layout: its own tests' lines, its columns, its XML elements."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

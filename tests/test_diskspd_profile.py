@@ -1,7 +1,5 @@
 """DiskSpd's profiles, distributions, refused command lines, and outputs as public scripts read them."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The documentation: the tutorial runs, examples parse, links lead somewhere, references are complete."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Doctor's rows on captured and composed hosts, and what it writes."""
 
-from __future__ import annotations
-
 import contextlib
 import http.server
 import json

@@ -1,7 +1,5 @@
 """The commands quoted in the five source documents, run for real with small sizes and short times."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path

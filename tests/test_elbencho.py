@@ -1,7 +1,5 @@
 """elbencho's command lines: trees, phases, the table, files of results, and what is refused."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Runs in which something goes wrong: the files they write, their messages, their exit status."""
 
-from __future__ import annotations
-
 import os
 import re
 import resource

@@ -1,7 +1,5 @@
 """The envelope: its points, and guarantees about existing files."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

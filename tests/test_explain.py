@@ -1,7 +1,5 @@
 """Explanations of plans, for all dialects."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fio_machine import HeldMachine

@@ -3,8 +3,6 @@
 They are counted by kind and named by path, and the run goes on or ends as its dialect says.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import re

@@ -1,7 +1,5 @@
 """The matrix of faults is run by hand (``make faults``); here is what of it takes seconds."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The figures of points: exact values, the same names in every form, and never a second truth."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """``fio --client``: the same job on several hosts, in fio's client form."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

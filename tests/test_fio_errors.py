@@ -1,7 +1,5 @@
 """All errors of a fio job come at once, each with its position and a hint."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

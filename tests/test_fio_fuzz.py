@@ -1,7 +1,5 @@
 """Whatever is written, the fio dialect answers with a plan or with its own errors."""
 
-from __future__ import annotations
-
 import contextlib
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """fio's logs, terse lines and traces: exact lines from SYNTHETIC records, and what of a trace is replayed."""
 
-from __future__ import annotations
-
 import base64
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Options of fio, their values and what they become in the plan; where rules were in doubt, fio 3.33 itself was run."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

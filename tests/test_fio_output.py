@@ -1,7 +1,5 @@
 """fio-shaped output: exact figures from a SYNTHETIC outcome, and the same keys as fio itself."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """fio itself and the plan agree: which files there are afterwards, how large, and how much was transferred."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

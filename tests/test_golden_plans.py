@@ -3,8 +3,6 @@
 ``IOCURVE_UPDATE_GOLDEN=1`` writes what is there now; read the difference before you commit it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

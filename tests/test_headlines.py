@@ -1,7 +1,5 @@
 """The headlines of each kind of result: at most five, each named by its load."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Sequence

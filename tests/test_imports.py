@@ -1,7 +1,5 @@
 """Outputs of other tools as results: the values that they state, and unknown where they state none."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

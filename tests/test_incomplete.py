@@ -1,7 +1,5 @@
 """Results that are incomplete, failed or empty say so in every form, and end with status 1."""
 
-from __future__ import annotations
-
 import csv
 import json
 import signal

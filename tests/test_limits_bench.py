@@ -1,7 +1,5 @@
 """The limits bench judges fairly, and its server keeps to the limits that it is given."""
 
-from __future__ import annotations
-
 import shutil
 from typing import Any
 

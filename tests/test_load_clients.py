@@ -1,7 +1,5 @@
 """Several agents run one plan: one start, one outcome, and what becomes of a client that is lost."""
 
-from __future__ import annotations
-
 import asyncio
 import fcntl
 import re

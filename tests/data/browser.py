@@ -1,7 +1,5 @@
 """Opens a page in headless Chromium and reports its behaviour."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Paths of the fields of a JSON value, for removing one field at a time."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

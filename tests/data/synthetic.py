@@ -3,8 +3,6 @@
 Histograms are encoded by a separate writer, from the description of the format, and not by the code under test.
 """
 
-from __future__ import annotations
-
 import base64
 import math
 import re
