@@ -45,13 +45,14 @@ demo: $(DEMO)/.installed ## serve the embedded NFS volume, measure it, write the
 	@echo
 	@echo "The report is $(CURDIR)/$(REPORT)/report.html (open it in a browser); its data is result.json in the same directory."
 
-# mypy uses one core, and some tests of the crates wait. A first collection compiles the Python tests, which each worker would
-# otherwise do for itself.
+# mypy uses one core, and tests wait, those of the crates too, which go on beside the others and print at the end. A first
+# collection compiles the Python tests, which each worker would otherwise do for itself.
 .PHONY: test
 test: compile formatted ## build, check formatting, lints and types, run every test
-	@$(BIN)/mypy & types=$$!; $(BIN)/pytest --quiet --collect-only >/dev/null 2>&1 & \
-	$(MAKE) --no-print-directory test-rust; tested=$$?; wait $$types && exit $$tested
-	@$(MAKE) --no-print-directory test-python
+	@$(MAKE) --no-print-directory test-rust >target/test-rust.log 2>&1 & tests=$$!; \
+	$(BIN)/pytest --quiet --collect-only >/dev/null 2>&1 & \
+	$(BIN)/mypy && $(MAKE) --no-print-directory test-python; tested=$$?; \
+	wait $$tests; failed=$$?; cat target/test-rust.log; exit $$((tested || failed))
 
 # The last crates of the bindings use one core each, so cargo compiles the tests of the crates at the same time. Neither
 # prints unless it fails. A Python test counts the instructions of serve_calls and client_calls, which are compiled while the

@@ -13,11 +13,11 @@ from typing import Any
 
 from bench import servers
 from bench.measure import Duration, Side, compare, run_to_end
+from bench.processes import LINTED
 from bench.servers import IOCURVE, Server
 from bench.socket_limit import build, limit_name, limit_sides
 
-ROOT = Path(__file__).parents[1]
-NFS_LOAD = ROOT / "target/debug/examples/nfs_load"
+NFS_LOAD = Path(__file__).parents[1] / "target/debug/examples/nfs_load"
 IOCURVE_FIO = (str(IOCURVE), "fio")
 ONE_CORE = ("taskset", "--cpu-list", "0")
 LAYOUT_TIMEOUT_SECONDS = 300
@@ -190,9 +190,8 @@ def volume_limits(settings: Settings) -> list[Side]:
 
 def _check_data(server: Server, block_bytes: int, file_mib: int) -> str:
     """Writes two files block by block, reads them back in a second pass and compares; an error if a byte differs."""
-    # As `make compile` does, so that nothing is compiled with other features or without lints a second time.
-    lints = f"RUSTC_WORKSPACE_WRAPPER={ROOT}/.ci/rustc-clippy"
-    build = ("env", lints, "cargo", "build", "--quiet", "--locked", "--workspace", "--example=nfs_load")
+    # The packages of `make compile`, so that nothing is compiled with other features a second time.
+    build = (*LINTED, "build", "--quiet", "--locked", "--workspace", "--example=nfs_load")
     run_to_end(build, LAYOUT_TIMEOUT_SECONDS)
     address = ("127.0.0.1", str(server.port), str(server.mount_port), server.export)
     options = ("check", "16", "1", "2", str(block_bytes), "0", f"files={file_mib}")

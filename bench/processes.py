@@ -1,10 +1,13 @@
-"""Processes in ``/proc``."""
+"""Processes in ``/proc``, and cargo as a process."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
+
+LINTED = ("env", f"RUSTC_WORKSPACE_WRAPPER={Path(__file__).parents[1]}/.ci/rustc-clippy", "cargo")
+"""cargo as ``make compile`` runs it: what that compiled is not compiled again, without lints."""
 
 
 def descendants(ancestor: int) -> Iterator[tuple[str, list[str]]]:

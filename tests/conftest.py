@@ -4,6 +4,7 @@ import fcntl
 import gc
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -74,6 +75,11 @@ def _rank(item: pytest.Item) -> int:
     if item.path.name in GROUPS or item.get_closest_marker("timeout"):
         return 0
     return 1 if item.get_closest_marker("slow") else 2
+
+
+def pytest_configure() -> None:
+    """Processes of tests inherit that nohup ignores hang-ups, and would not end by one."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.processes import LINTED
 from bench.servers import IOCURVE, Server, free_ports
 from bench.servers import volume as serve
 from conftest import KernelNfs
@@ -82,9 +83,9 @@ Ran = Callable[[str, str], subprocess.CompletedProcess[str]]
 @pytest.fixture(scope="module")
 def engine_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tests of the engine as a program, without what only a debugger needs."""
-    command = "cargo test --workspace --locked --no-run --message-format=json"
+    command = (*LINTED, "test", "--workspace", "--locked", "--no-run", "--message-format=json")
     root = Path(__file__).parents[2]
-    built = subprocess.run(command.split(), cwd=root, capture_output=True, text=True, timeout=280, check=True)
+    built = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=280, check=True)
     messages = map(json.loads, built.stdout.splitlines())
     programs = [one["executable"] for one in messages if one.get("target", {}).get("name") == "iocurve_engine"]
     stripped = tmp_path_factory.mktemp("engine") / "tests"
