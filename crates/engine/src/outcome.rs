@@ -313,7 +313,7 @@ pub struct KindOutcome {
     pub errors: u64,
     /// Operations that moved fewer bytes than requested.
     pub short: u64,
-    /// Operations that were submitted in the window and completed after it.
+    /// Operations that were due in the window, or submitted in it without a rate, and completed after it.
     #[serde(default)]
     #[cfg_attr(test, schemars(default))]
     pub drained: u64,
@@ -321,8 +321,8 @@ pub struct KindOutcome {
     #[serde(default)]
     #[cfg_attr(test, schemars(default))]
     pub drained_bytes: u64,
-    /// Operations that were submitted in the window and had not completed when the worker ended. Each is in the latencies
-    /// with the age that it had then, a lower bound.
+    /// Operations that were due in the window, or submitted in it without a rate, and had not completed when the worker
+    /// ended. Each is in the latencies with the age that it had then, a lower bound.
     #[serde(default)]
     #[cfg_attr(test, schemars(default))]
     pub unfinished: u64,

@@ -52,12 +52,12 @@ class KindOutcome(Struct):
     short: int
     """Operations that moved fewer bytes than requested."""
     drained: int = 0
-    """Operations that were submitted in the window and completed after it."""
+    """Operations that were due in the window, or submitted in it without a rate, and completed after it."""
     drained_bytes: int = 0
     """Bytes they moved."""
     unfinished: int = 0
-    """Operations that were submitted in the window and had not completed when the worker ended. Each is in the
-    latencies with the age that it had then, a lower bound."""
+    """Operations that were due in the window, or submitted in it without a rate, and had not completed when the worker
+    ended. Each is in the latencies with the age that it had then, a lower bound."""
     missed: int = 0
     """Operations that were due in the window and never submitted, under a rate. Each is in the response latency with
     its age at the end of the window, a lower bound."""

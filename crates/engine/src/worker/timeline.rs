@@ -71,23 +71,22 @@ impl<'a> Timeline<'a> {
         !self.window_is_over
     }
 
-    /// Counts an operation that completes now; returns `true` if it completed or was submitted in the window (or in the
-    /// ramp).
+    /// Counts an operation that completes now; returns `true` if it completed or was due in the window (or in the ramp).
     #[inline]
-    pub(super) fn completed(&mut self, submitted: Nanos) -> bool {
-        self.measures() || self.drained(submitted)
+    pub(super) fn completed(&mut self, due: Nanos) -> bool {
+        self.measures() || self.drained(due)
     }
 
     #[cold]
-    fn drained(&mut self, submitted: Nanos) -> bool {
+    fn drained(&mut self, due: Nanos) -> bool {
         self.drained_operations += 1;
-        self.left_over(submitted)
+        self.left_over(due)
     }
 
-    /// Returns `true` if an operation in flight at the end of the window was submitted in it. A window that ended before
-    /// it began has none.
-    pub(super) fn left_over(&self, submitted: Nanos) -> bool {
-        self.window_end > self.window_start && (!self.has_cooldown || submitted < self.window_end)
+    /// Returns `true` if an operation that completes after the window was due in it. A window that ended before it began has
+    /// none.
+    pub(super) fn left_over(&self, due: Nanos) -> bool {
+        self.window_end > self.window_start && (!self.has_cooldown || due < self.window_end)
     }
 
     /// The next time at which the loop must check the clock.

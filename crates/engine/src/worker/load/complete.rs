@@ -56,7 +56,7 @@ impl Load<'_> {
     fn complete(&mut self, completion: Completion, at: Nanos, timeline: &mut Timeline<'_>) -> Result<(), EngineError> {
         let Completion { slot, result } = completion;
         let done = self.slots.release(slot);
-        let counts = timeline.completed(done.submitted);
+        let counts = timeline.completed(done.due);
         if self.data.zeros.is_of(slot) {
             self.data.zeros.end(self.data.buffers.slot(slot, result.max(0) as usize));
         }
@@ -108,7 +108,7 @@ impl Load<'_> {
     /// Records what the window leaves over: operations that did not complete, and those that were due and never submitted.
     #[cold]
     pub(super) fn record_left_over(&mut self, now: Nanos, timeline: &Timeline<'_>) {
-        let counts = |done: &InFlight| timeline.left_over(done.submitted) && !done.reads_again;
+        let counts = |done: &InFlight| timeline.left_over(done.due) && !done.reads_again;
         for (slot, in_flight) in self.slots.in_flight().filter(|(_, in_flight)| counts(in_flight)) {
             let &InFlight { submitted, due, address, operation, .. } = in_flight;
             let Address { file, offset, length: asked } = address;

@@ -110,6 +110,16 @@ fn due_operations_that_were_never_sent_are_missed() {
 }
 
 #[test]
+fn due_operations_that_were_sent_in_the_cool_down_are_left_over() {
+    // As above; those due at 50, 55, … 95 ms start at 100, 110, … 190 ms.
+    let rate = Some(Rate { unit: RateUnit::Operations, count: 200, per_ns: 1_000 * MS, arrivals: Arrivals::Even });
+    let ran = simulate(&Worker { rate, end: for_ms(100), cooldown_ns: 200 * MS, ..worker() }, 10 * MS);
+    let read = &ran.kinds["read"];
+    assert_eq!((read.operations, read.drained, read.missed), (9, 11, 0));
+    assert_eq!(read.response.as_ref().map(|response| (response.count, response.max_ns)), Some((20, 105 * MS)));
+}
+
+#[test]
 fn a_rate_that_is_met_misses_nothing() {
     for arrivals in [Arrivals::Even, Arrivals::Poisson] {
         let rate = Some(Rate { unit: RateUnit::Operations, count: 1_000, per_ns: 1_000 * MS, arrivals });
