@@ -64,14 +64,18 @@ def outlasted_by(client: int) -> planned.Plan:
     return plan_of(*map(runs, range(3)))
 
 
+TOKEN = secrets.token_hex(32)
+"""Ray keeps the mode and the token that it is loaded with for the whole process."""
+
+
 @pytest.fixture(scope="module", autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The home of all tests. Ray keeps the mode and the token that it is loaded with for the whole process."""
+    """The home of all tests, made again where tests of other files run between them."""
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         # Ray listens on all addresses of the machine, whatever the address of a node.
         patch.setenv("RAY_AUTH_MODE", "token")
-        patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
+        patch.setenv("RAY_AUTH_TOKEN", TOKEN)
         for name, value in ENVIRONMENT.items():
             patch.setenv(name, value)
         patch.setenv("HOME", str(home))
