@@ -20,7 +20,7 @@ from iocurve.result.stalls import condition
 
 GAIN = re.compile(r"[^\[,]*(?:\[[^\]]*\])?")
 """The ratio and its interval at the start of the text of a gain."""
-CHANGE = re.compile(r"IOPS +\S+ +\S+ +([+−-][\d.,]+) % \[([+−-][\d.,]+), ([+−-][\d.,]+)\]")
+CHANGE = r"IOPS +\S+ +\S+ +([+−-][\d.,]+) % \[([+−-][\d.,]+), ([+−-][\d.,]+)\]"
 """A change of the rate with its interval, in the output of ``iocurve ab``."""
 Cells = tuple[str, str, str]
 """The result, the published value and the ratio of both."""
@@ -150,7 +150,7 @@ def printed(pattern: str, said: str, ratio: str = "") -> Show:
     """The first match of a pattern in the output of a command, its groups joined."""
 
     def cells(directory: Path) -> Cells:
-        found = re.search(pattern, (directory / "stdout.txt").read_text(encoding="utf-8"), re.MULTILINE)
+        found = _in_output(directory, pattern)
         text = "; ".join(filter(None, found.groups() or (found[0],))) if found else "not found"
         return " ".join(text.split()), said, ratio if found else ""
 
@@ -161,7 +161,7 @@ def changed(said: str, low: float | None = None, high: float = 0.0) -> Show:
     """The rate of the second of two compared lines as a multiple of the first; a ratio of 1 is in the range."""
 
     def cells(directory: Path) -> Cells:
-        found = CHANGE.search((directory / "stdout.txt").read_text(encoding="utf-8"))
+        found = _in_output(directory, CHANGE)
         if found is None:
             return "not found", said, ""
         gain, least, most = (1 + float(part.replace("−", "-").replace(",", "")) / 100 for part in found.groups())
@@ -177,7 +177,7 @@ def counted(pattern: str, said: str, unit: str, value: float | None = None) -> S
     """A number in the output of a command, and its ratio to a published one."""
 
     def cells(directory: Path) -> Cells:
-        found = re.search(pattern, (directory / "stdout.txt").read_text(encoding="utf-8"), re.MULTILINE)
+        found = _in_output(directory, pattern)
         if found is None:
             return "not found", said, ""
         number = float(found[1].replace(",", ""))
@@ -206,6 +206,10 @@ def series(name: str, said: str) -> Show:
         return f"{name}: {'; '.join(texts)}", said, ""
 
     return cells
+
+
+def _in_output(directory: Path, pattern: str) -> re.Match[str] | None:
+    return re.search(pattern, (directory / "stdout.txt").read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def _mark(point: Point) -> str:

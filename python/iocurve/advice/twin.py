@@ -246,7 +246,9 @@ def _window_ns(rows: Sequence[ObservedPoint]) -> int:
     for row in (one for one in rows if one.mix in (0, 1)):
         latency = row.point.summary().service
         mean_ns = row.depth / row.iops * SECOND_NS
-        slow = _share_above(latency, mean_ns)
+        if latency.histogram is None:
+            continue
+        slow = 1 - latency.histogram.count_between(0, round(mean_ns)) / latency.count
         if 0 < slow < SLOW_MAX and latency.percentile(50 * (1 - slow)) < FAST * mean_ns:
             lengths.append((mean_ns / slow, row.depth))
     if len(lengths) < WINDOWS_MIN:
@@ -256,15 +258,6 @@ def _window_ns(rows: Sequence[ObservedPoint]) -> int:
     if len(alike) <= len(lengths) * WINDOWS_ALIKE or max(alike) < 2 * min(alike):
         return 0
     return round(middle / MILLISECOND_NS) * MILLISECOND_NS
-
-
-def _share_above(latency: Latency, limit_ns: float) -> float:
-    """The share of operations that take longer."""
-    low, high = 0.0, 100.0
-    for _ in range(20):
-        middle = (low + high) / 2
-        low, high = (low, middle) if latency.percentile(middle) > limit_ns else (middle, high)
-    return 1 - low / 100
 
 
 def _latency(idle: Sequence[ObservedPoint], kind: str, served: Parallelism | None) -> AddedLatency | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace
@@ -29,7 +30,7 @@ from iocurve.foundation.structs import Struct
 from iocurve.foundation.units import SECOND_NS
 from iocurve.model.links import LinkLimit, Standing, disk_links, scope_links, speed_links, volume_links
 from iocurve.result.caps import Kind
-from iocurve.volume.limits import Limits
+from iocurve.volume.limits import Limits, Parallelism
 
 STEPS_MAX = 10_000
 """Most events of a path; each worker has a few, and so has each bucket of credits."""
@@ -169,13 +170,26 @@ class LoadPart(msgspec.Struct):
     @property
     def mean_bytes(self) -> float:
         """Mean bytes of an operation."""
-        return sum(share * block_bytes_mean(one.blocks) for one, share in self.shares)
+        return self.mean(lambda one: block_bytes_mean(one.blocks))
+
+    def mean(self, of: Callable[[OperationPlan], float]) -> float:
+        """The mean of a value of operations, by their shares."""
+        return sum(share * of(one) for one, share in self.shares)
+
+    def mean_latency(self, of_kinds: Mapping[str, float]) -> float:
+        """The mean of a latency of each kind, in its unit."""
+        return self.mean(lambda one: of_kinds[one.kind])
 
 
 def _unloaded_s(one: OperationPlan, service: ModelledTarget, disk: DiskPlan | None) -> float:
     """The mean latency of an operation on an idle target, in seconds; 0 where it is not known."""
     found = disk.latency_ns if disk else service.limits.unloaded_ns(_kind(one), block_bytes_mean(one.blocks))
     return found / SECOND_NS
+
+
+def _served_s(speed: Parallelism, one: OperationPlan) -> float:
+    """The time that a server takes for an operation, in seconds."""
+    return speed.takes_ns(_kind(one), block_bytes_mean(one.blocks)) / SECOND_NS
 
 
 def depth_of(worker: Worker) -> int:
@@ -196,7 +210,7 @@ def forward(group: Group, service: ModelledTarget) -> Prediction:
     of_kinds: list[dict[str, float]] = [
         {one.kind: _unloaded_s(one, service, part.first.disk) for one, _ in part.shares} for part in parts
     ]
-    latency = {n: sum(of_kinds[n][one.kind] * share for one, share in part.shares) for n, part in enumerate(parts)}
+    latency = {number: part.mean_latency(of_kinds[number]) for number, part in enumerate(parts)}
     constraints = _constraints(parts, service, latency)
     phases: list[tuple[float, float]] = []
     held: dict[str, float] = {}
@@ -288,13 +302,7 @@ def _constraints(parts: Sequence[LoadPart], service: ModelledTarget, latency: Ma
             found += _client_constraints({n: part for n, part in using.items() if part.first.client == client}, service)
         found += _of_links(volume_links(service.name, service.limits), using, service)
         if speed := service.limits.parallelism:
-            use = {
-                number: sum(
-                    share * speed.takes_ns(_kind(one), block_bytes_mean(one.blocks)) for one, share in part.shares
-                )
-                / SECOND_NS
-                for number, part in using.items()
-            }
+            use = {number: part.mean(partial(_served_s, speed)) for number, part in using.items()}
             found.append(Constraint(SERVERS, speed.servers, use, "any"))
     return found
 
@@ -407,8 +415,7 @@ def _latencies(
     waits = dict(arrivals)
     if binding.delays and rate:
         shares = [share for one, share in part.shares if binding.delays in ("any", one.kind)]
-        mean = sum(unloaded[one.kind] * share for one, share in part.shares)
-        waits = {binding.delays: max(0.0, part.in_flight / rate - mean) / sum(shares)}
+        waits = {binding.delays: max(0.0, part.in_flight / rate - part.mean_latency(unloaded)) / sum(shares)}
     found = {one.kind: waits.get("any", 0.0) + waits.get(_kind(one), 0.0) for one, _ in part.shares}
     # Without waiting a latency that is not known stays so.
     return {kind: unloaded[kind] + more or math.nan for kind, more in found.items()}
