@@ -64,6 +64,9 @@ def test_a_user_s_profile_is_described(tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     path.write_text(OWN)
     matches("volume_profile/a_user_s_profile_is_described", describe(str(path)))
+    served = "servers = 1\nservice_us = 9\nper_kib_us = 2\nwrite_per_kib_us = 0\n"
+    path.write_text(f'title = "x"\n[parallelism]\n{served}')
+    assert [text for _, text, _ in describe(str(path))] == ["1 at once, 9 µs + 2 µs × KiB each, writes 9 µs"]
 
 
 def test_a_missing_profile_is_an_error(tmp_path: Path) -> None:

@@ -261,8 +261,11 @@ def _rows(profile: Profile) -> Iterator[Row]:
     yield from _cap_rows(profile, "connection", "client")
     if (parallelism := profile.parallelism) is not None:
         text = f"{parallelism.servers:,} at once, {_service_text(parallelism.service_us, parallelism.per_kib_us)} each"
-        if (write_us := parallelism.write_service_us) is not None:
-            text += f", writes {_service_text(write_us, parallelism.write_per_kib_us or parallelism.per_kib_us)}"
+        of_any = parallelism.service_us, parallelism.per_kib_us
+        of_writes = parallelism.write_service_us, parallelism.write_per_kib_us
+        if of_writes != (None, None):
+            own_us, own_per_kib_us = (us if own is None else own for us, own in zip(of_any, of_writes, strict=True))
+            text += f", writes {_service_text(own_us, own_per_kib_us)}"
         yield "operations served", text, parallelism.source
 
 
