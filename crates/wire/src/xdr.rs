@@ -279,6 +279,7 @@ impl<'a, const N: usize> Decode<'a> for [u8; N] {
 
 /// A variable-length opaque or string, lent out of the message, which bounds it.
 impl Encode for &[u8] {
+    #[inline]
     fn encode(&self, writer: &mut Writer<'_>) {
         writer.opaque(self);
     }

@@ -17,6 +17,7 @@ impl Page {
     }
 
     /// Adds an entry if it has room; `false` if it has not.
+    #[inline]
     pub(super) fn add(&mut self, entry: impl FnOnce(&mut Writer<'_>)) -> bool {
         let start = self.bytes.len();
         let mut writer = Writer::new(&mut self.bytes);
