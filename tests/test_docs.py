@@ -23,6 +23,7 @@ from bench.servers import free_ports
 from command_reference import MARKER, reference
 from data import synthetic
 from fio_machine import HeldMachine
+from goldens import data
 from iocurve.advice.demand import read_prices
 from iocurve.cli.commands import app, run
 from iocurve.cli.shared import split
@@ -120,7 +121,7 @@ class Shell:
     def __init__(self, directory: Path) -> None:
         (directory / "bin").mkdir()
         command = directory / "bin" / "iocurve"
-        command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m iocurve "$@"\n', encoding="utf-8")
+        command.write_text(data("docs/iocurve.sh").format(sys.executable), encoding="utf-8")
         command.chmod(0o755)
         (directory / "results").mkdir()
         path = f"{directory / 'bin'}:{os.environ['PATH']}"

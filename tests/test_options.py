@@ -67,7 +67,7 @@ STATED: dict[str, list[str]] = dict(rows("cli/stated"))
 """Options that allow or state what is so already, and those that take more than the files here."""
 
 
-RESULT = synthetic.envelope()
+RESULT = synthetic.result(synthetic.envelope().points[:2])
 Recorded = list[Any]
 
 

@@ -66,10 +66,11 @@ def _by_quota(name: str, profile: Profile, demand: Demand) -> Iterator[Alternati
     """Auto QoS, and provisioned v1: the quota decides."""
     # A level that states reads and writes apart is described by its reads.
     figure = profile.throughput_mib_per_s or profile.throughput_read_mib_per_s
-    quota = _smallest(name, profile, demand)
     is_whole = profile.throughput_mib_per_s is not None
     is_settable = isinstance(figure, Figure) and figure.settable is not None
-    if figure is None or (is_whole and is_settable and not figure.terms) or _sets_iops(profile) or quota is None:
+    if figure is None or (is_whole and is_settable and not figure.terms) or _sets_iops(profile):
+        return
+    if (quota := _smallest(name, profile, demand)) is None:
         return
     limits, links = volume_at(name, quota)
     settable = profile.throughput_mib_per_s and profile.throughput_mib_per_s.settable

@@ -154,6 +154,7 @@ def vms() -> dict[str, tuple[VmFamily, VmSize]]:
     return {name: (family, size) for family in _read("vms", VmFamily).values() for name, size in family.sizes.items()}
 
 
+@cache
 def machines_of(cloud: str) -> list[str]:
     """The names of the virtual machines of a cloud; none where none are known."""
     family = _read("vms", VmFamily).get(cloud)
