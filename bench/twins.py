@@ -25,7 +25,7 @@ from typing import NamedTuple
 from bench.limits.simulated import ADDRESS, simulated
 from bench.limits.strangers import ROWS, Opened
 from bench.predict import FAMILIES, Drawn, case_of, drawn_limits, on_export, planned
-from iocurve.advice.twin import WITHIN, errors, fit_of, without_own
+from iocurve.advice.twin import WITHIN, errors, fit_of
 from iocurve.engine.plan import Group, Plan
 from iocurve.foundation.units import MICROSECOND_NS, MILLISECOND_NS, SECOND_NS
 from iocurve.model.fit import Fit
@@ -136,6 +136,17 @@ def measured(limits: Limits) -> tuple[list[Point], list[Point]]:
         with simulated(case_of(limits), 1, beside_hogs=False) as server:
             held.append(server.run(plan(load(*one), 1, f"held {one}")))
     return fits, held
+
+
+def without_own(limits: Limits, own_ns: float) -> Limits:
+    """The limits to serve, less the latency that serving adds."""
+
+    def less(latency: AddedLatency) -> AddedLatency:
+        return latency.replace(base_ns=max(0, round(latency.base_ns - own_ns)))
+
+    return limits.replace(
+        latency=less(limits.latency), write_latency=limits.write_latency and less(limits.write_latency)
+    )
 
 
 def twin_of(family: str, limits: Limits) -> Twin:

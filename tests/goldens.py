@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
 import pytest
 
+from iocurve.engine.derived import FIELDS
 from iocurve.engine.plan import Plan
 from iocurve.foundation.structs import Struct, TaggedStruct
 
@@ -138,7 +138,7 @@ def document(value: Any) -> Any:
     """A struct without its default values."""
     if isinstance(value, Struct):
         kind = {"kind": value.kind} if isinstance(value, TaggedStruct) else {}
-        fields = msgspec.structs.fields(value)
+        fields = FIELDS(type(value))
         said = {field.name: getattr(value, field.name) for field in fields}
         return kind | {field.name: document(said[field.name]) for field in fields if said[field.name] != field.default}
     return [document(one) for one in value] if isinstance(value, tuple | list) else value

@@ -40,7 +40,7 @@ from iocurve.result.document import Point, Result, TargetFacts
 from iocurve.result.summary import Latency, Totals
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import is_ipv4_loopback
-from iocurve.volume.limits import AddedLatency, Limits, Lognormal, Parallelism
+from iocurve.volume.limits import AddedLatency, Lognormal, Parallelism
 from iocurve.volume.profile import UNLIMITED
 
 CHECK = "check"
@@ -111,17 +111,6 @@ def measured_on_both(result: Result, fit: Fit, asked: Request, directory: Path, 
             quiet=quiet,
         )
     yield from _errors(result, twin)
-
-
-def without_own(limits: Limits, own_ns: float) -> Limits:
-    """The limits to serve, less the latency that serving adds."""
-
-    def less(latency: AddedLatency) -> AddedLatency:
-        return latency.replace(base_ns=max(0, round(latency.base_ns - own_ns)))
-
-    return limits.replace(
-        latency=less(limits.latency), write_latency=limits.write_latency and less(limits.write_latency)
-    )
 
 
 def errors(had: Totals, has: Totals) -> tuple[float, ...]:

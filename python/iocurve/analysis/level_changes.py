@@ -23,8 +23,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from heapq import heappush, heappushpop
 from itertools import accumulate, pairwise
-from operator import mul
+from operator import add, mul
 from statistics import fmean, median
 
 import msgspec
@@ -258,22 +259,36 @@ def levels(rates: Sequence[float], spread_max: float = SPREAD_MAX) -> LevelStep 
     says how flat a level is.
     """
     splits = range(LEVEL_MIN, len(rates) - LEVEL_MIN)
-    best = min(splits, key=lambda index: _rest(rates, index), default=None)
-    if best is None:
+    if not splits or max(rates) < DROP_MIN * min(rates):
         return None
+    left = list(map(add, _running_deviations(rates), _running_deviations(rates[::-1])[-2::-1]))
+    # Running sums are rounded: the exact ones decide among the least.
+    least = min(left[index] for index in splits) + 1e-9 * math.fsum(rates)
+    best = min((index for index in splits if left[index] <= least), key=lambda index: _rest(rates, index))
     before, after = rates[:best], rates[best + 1 :]
     high, low = median(before), median(after)
     if low <= 0 or high < DROP_MIN * low or max(_spread(before), _spread(after)) > spread_max:
         return None
     if _rest(rates, best) > REST_MAX * _deviations(rates):
         return None
-    flat = [*before, *after]
-    is_noise = len(flat) >= VALUES_MIN and level_change(flat) is None
+    is_noise = len(rates) > VALUES_MIN and level_change([*before, *after]) is None
     return None if is_noise else LevelStep(best, high, low)
 
 
 def _rest(rates: Sequence[float], index: int) -> float:
     return _deviations(rates[:index]) + _deviations(rates[index + 1 :])
+
+
+def _running_deviations(rates: Sequence[float]) -> list[float]:
+    """The absolute deviations from its median of each start of a series, the empty one first."""
+    lower, upper, found, above = list[float](), list[float](), [0.0], 0.0
+    for number, rate in enumerate(rates):
+        to, via, signed = (upper, lower, -rate) if number % 2 else (lower, upper, rate)
+        heappush(to, -(moved := heappushpop(via, signed)))
+        # The sum of the upper half less that of the lower one.
+        above += signed - 2 * moved
+        found.append(above if number % 2 else above - lower[0])
+    return found
 
 
 def _deviations(rates: Sequence[float]) -> float:

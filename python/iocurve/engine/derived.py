@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -127,10 +128,14 @@ NOT_STREAM = frozenset(
 """Fields of a worker that do not decide its operations."""
 
 
+FIELDS = cache(msgspec.structs.fields)
+"""The fields of a struct, of which msgspec reads the annotations again at each call."""
+
+
 def _stated(value: object, without: frozenset[str] = frozenset()) -> object:
     """The form of a value in JSON, without fields that have their default."""
     if isinstance(value, TaggedStruct | Struct):
-        fields = [field for field in msgspec.structs.fields(value) if field.name not in without]
+        fields = [field for field in FIELDS(type(value)) if field.name not in without]
         stated = {field.name: getattr(value, field.name) for field in fields}
         stated = {field.name: stated[field.name] for field in fields if stated[field.name] != field.default}
         tag = {"kind": value.kind} if isinstance(value, TaggedStruct) else {}

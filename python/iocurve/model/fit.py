@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Literal, get_args
 
 import msgspec
@@ -282,7 +283,7 @@ def _count(row: LoadRate, scope: str) -> int:
     return {"volume": 1, "connection": row.connections, "file": row.files, "thread": row.workers}[scope]
 
 
-class PartCeiling(msgspec.Struct, frozen=True):
+class PartCeiling(msgspec.Struct, frozen=True, dict=True):
     """The highest value of a part, which several points have: the part's capacity if it binds."""
 
     part: TargetPart
@@ -298,6 +299,13 @@ class PartCeiling(msgspec.Struct, frozen=True):
         """True if a point is at the ceiling, also if this machine held it up."""
         value, error = self.part.value_of(row), math.hypot(row.rate_error(self.part.kind), self.scatter)
         return value > 0 < self.value and distance(value, error, self) <= DISTANCE_MAX
+
+    @cached_property
+    def named_part(self) -> TargetPart | None:
+        """The part by its name; none for one that only one load shows, which may have any cause."""
+        if len({(row.load, row.depth, _count(row, self.part.scope)) for row in self.members}) < 2:
+            return None
+        return TargetPart("in_flight") if self.part.quantity == "in_flight" else self.part.without_cost
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -557,12 +565,8 @@ def _latency(rows: Sequence[LoadRate], length: int) -> IdleLatency:
     found |= {key: msgspec.structs.replace(found[key], members=()) for key in unusual}
     own = [found[row.load[:length]] for row in rows]
     rooms = [_room(at, row) for at, row in zip(own, rows, strict=True)]
-    return IdleLatency(
-        own,
-        rooms,
-        tuple(at.error for at in found.values()),
-        len(unusual) * math.log(STRAY) + min(1, length) * math.log(USUAL),
-    )
+    usual = len(unusual) * math.log(STRAY) + min(1, length) * math.log(USUAL)
+    return IdleLatency(own, rooms, tuple(at.error for at in found.values()), usual)
 
 
 def _linear_latency(rows: Sequence[LoadRate]) -> list[IdleLatency]:
@@ -603,16 +607,10 @@ def _judged(
     """The evidence of a profile."""
     score = latency.score + len(caps) * math.log(USUAL)
     names: list[dict[TargetPart | None, float]] = []
-    bounds = [
-        sorted(
-            [
-                (latency.room[number], latency.ceilings[number]),
-                *((room[number], ceilings[cap]) for cap, room in caps.items()),
-            ],
-            key=lambda one: one[0],
-        )
-        for number in range(len(rows))
-    ]
+    bounds = []
+    for number, of_latency in enumerate(zip(latency.room, latency.ceilings, strict=True)):
+        of_caps = ((room[number], ceilings[cap]) for cap, room in caps.items())
+        bounds.append(sorted((of_latency, *of_caps), key=lambda one: one[0]))
     ties = [_tied(row, of_row) for row, of_row in zip(rows, bounds, strict=True)]
     # A part that allows no less than another wherever it seems to bind may allow more: then it does not bind.
     used = {tied[0].part: tied[0] for tied in ties if len(tied) == 1}
@@ -628,28 +626,21 @@ def _judged(
         is_explained = (first if row.is_held_up else abs(first)) <= DISTANCE_MAX * error
         of_row: dict[TargetPart | None, float] = {}
         for at in holding:
-            name = _named(at) if is_explained else None
+            name = at.named_part if is_explained else None
             of_row[name] = of_row.get(name, 0.0) + 1 / len(holding)
         names.append(of_row)
-    of_latency = latency.charges if any(part.quantity == "in_flight" for part in used) else ()
+    charges = [*latency.charges] if any(part.quantity == "in_flight" for part in used) else []
     # A server's two times are two capacities, and so are the costs of reads and writes.
-    of_caps = [at.error for part, at in used.items() if part.quantity != "in_flight" for _ in range(part.parameters)]
+    charges += [at.error for part, at in used.items() if part.quantity != "in_flight" for _ in range(part.parameters)]
     # The place of a change is one of many.
     score -= sum(part.at_any_time != part for part in used) * math.log(len(rows)) / 2
-    score -= math.fsum(math.log(RANGE / (max(error, ERROR_MIN / 3) * NORMAL)) for error in (*of_latency, *of_caps))
+    score -= math.fsum(math.log(RANGE / (max(error, ERROR_MIN / 3) * NORMAL)) for error in charges)
     return Judged(score, names, tuple(used.values()))
 
 
 def _tied(row: LoadRate, bounds: Sequence[tuple[float, PartCeiling]]) -> list[PartCeiling]:
     """The parts that allow a point the least, as far as its error tells."""
     return [at for room, at in bounds if room - bounds[0][0] <= row.error] or [bounds[0][1]]
-
-
-def _named(at: PartCeiling) -> TargetPart | None:
-    """The part; none for one that only one load shows, which may have any cause."""
-    if len({(row.load, row.depth, _count(row, at.part.scope)) for row in at.members}) < 2:
-        return None
-    return TargetPart("in_flight") if at.part.quantity == "in_flight" else at.part.without_cost
 
 
 def _log_likelihood(room: float, error: float, *, is_held_up: bool) -> float:

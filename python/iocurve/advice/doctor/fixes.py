@@ -11,12 +11,12 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from iocurve.advice.doctor.checks import CHECKS, WORST_FIRST, Diagnosis, DoctorRow, TuningCheck
+from iocurve.advice.doctor.checks import CHECKS, WORST_FIRST, Diagnosis, DoctorRow
 from iocurve.advice.doctor.host import HostFiles
 from iocurve.advice.doctor.nfs import SERVER_SLOTS, UDEV_NFS, options_file
 from iocurve.foundation.errors import TargetError
 from iocurve.foundation.units import MIB, counted
-from iocurve.report.table import Table, code, escaped
+from iocurve.report.table import Table, escaped
 
 UDEV_SCHEDULER = "etc/udev/rules.d/60-iocurve-scheduler.rules"
 SYSCTL = "etc/sysctl.d/90-iocurve.conf"
@@ -162,17 +162,9 @@ def markdown(diagnosis: Diagnosis) -> bytes:
         (*line, f"{row.why} ({row.source})", row.fix or "", row.undo or "")
         for line, row in zip(cells(diagnosis), ordered(diagnosis), strict=True)
     ]
-    parts = [f"### iocurve doctor: {escaped(summary(diagnosis))}", ""]
-    parts += Table((*COLUMNS, "why, source", "fix", "undo"), rows).markdown()
-    parts += ["", *unchecked(diagnosis)]
+    table = Table((*COLUMNS, "why, source", "fix", "undo"), rows).markdown()
+    parts = [f"### iocurve doctor: {escaped(summary(diagnosis))}", "", *table, "", *unchecked(diagnosis)]
     return ("\n".join(parts).rstrip() + "\n").encode()
-
-
-def checks_table(checks: Mapping[str, TuningCheck] = CHECKS) -> str:
-    """The table of docs/doctor.md."""
-    rows = [(code(one.name), one.title, one.rule, one.why, one.source) for one in checks.values()]
-    columns = ("check", "what", "green, yellow, red", "why", "source")
-    return "\n".join(Table(columns, rows).markdown()) + "\n"
 
 
 def status(diagnosis: Diagnosis) -> int:
