@@ -40,7 +40,7 @@ PHASES: tuple[tuple[str, tuple[plans.TreeTask, ...], str], ...] = (
 CALLS = {("3", "create"): 2}
 """Calls of an operation, where it takes more than one: NFSv3 creates a file by CREATE and WRITE, and NFSv4.1 by one
 COMPOUND."""
-SOCKET_SECONDS = 2
+SOCKET_MS = 2_000
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _sockets(outcome: Outcome, done: int, calls: int, depth: int) -> float:
         for sizes in zip(*((one.sent_bytes, one.received_bytes) for one in connections), strict=True)
     )
     words = (str(number) for number in (len(connections), depth // len(connections), sent, received, 1))
-    command = (str(socket_limit.EXAMPLE), *words, f"--runtime={SOCKET_SECONDS * 1000}ms")
+    command = (str(socket_limit.EXAMPLE), *words, f"--runtime={SOCKET_MS}ms")
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return float(json.loads(printed)["jobs"][0]["read"]["iops"]) / calls
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import comparisons, hostile, peers
+from bench import comparisons, hostile, metadata, peers
 from bench.__main__ import main
 from bench.documents import rows as documents
 from bench.documents.commands import COMMANDS
@@ -48,20 +48,14 @@ def test_iocurve_is_compared_with_fio(tmp_path: Path, comparison: str, sides: li
     assert _measured_sides(tmp_path, comparison) == sides
 
 
-def test_aims_are_measured_next_to_peers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tiny = (
-        "--rounds",
-        "1",
-        "--seconds",
-        "0.1",
-        "--file-mib",
-        "1",
-        "--out",
-        str(tmp_path),
-        "--directory",
-        str(tmp_path),
-    )
-    assert peers.main(["creates", "logs", *tiny]) == 0
+TINY = "--rounds 1 --seconds 0.1 --file-mib 1 --out {0} --directory {0}"
+
+
+def test_aims_are_measured_next_to_peers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(metadata, "SOCKET_MS", 100)
+    assert peers.main(["creates", "logs", *TINY.format(tmp_path).split()]) == 0
     rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     assert [row[0] for row in rows[2:]] == ["| NFSv4.1 creates, depth 32", "| logs of every operation, CPU"]
 
@@ -108,13 +102,19 @@ def test_clients_that_attack_a_volume_keep_no_other_client_out(
 ) -> None:
     monkeypatch.setattr(hostile, "QUIET_S", 0)
     monkeypatch.setattr(hostile, "ATTACK_S", 0.2)
-    attacks = ["clients", "users", "session-ids", "replays", "other-exports", "symbolic-links", "pipes", "removes"]
-    assert hostile.main(attacks) == 0
+    attacks = {
+        "clients": (hostile.clients, 4_200, ()),
+        "session-ids": (hostile.session_ids, 2_000, ()),
+        "symbolic-links": (hostile.symbolic_links, 4_000, ("--unlimited", "--quota", "12MiB")),
+        **{name: hostile.ATTACKS[name] for name in ("users", "replays", "other-exports", "pipes", "removes")},
+    }
+    monkeypatch.setattr(hostile, "ATTACKS", attacks)
+    assert hostile.main([]) == 0
     shown = capsys.readouterr().out
     assert "another user of the address 0 |" in shown
     assert "69 × " in shown, "the quota is full"
     assert "space taken afterwards 0 bytes" in shown
-    assert "statuses 0 × 4,094, 10008 × 4,098; clients left 4,096" in shown
+    assert "statuses 0 × 4,094, 10008 × 106; clients left 4,096" in shown
     assert "the same user 0 and the kept reply, the other one 10076" in shown
 
 
@@ -150,8 +150,7 @@ def test_an_unknown_comparison_is_refused(capsys: pytest.CaptureFixture[str]) ->
 
 def _measured_sides(directory: Path, comparison: str) -> list[str]:
     """Names of the sides that completed operations, from the result of a tiny run."""
-    tiny = ("--rounds", "1", "--seconds", "0.2", "--file-mib", "4")
-    assert main([comparison, *tiny, "--directory", str(directory), "--out", str(directory)]) == 0
+    assert main([comparison, *TINY.format(directory).split()]) == 0
     (result,) = directory.glob("*.json")
     (measured,) = json.loads(result.read_text())["comparisons"]
     assert measured["name"] == comparison
