@@ -100,7 +100,7 @@ def measure_nfs(clients: Sequence[Client], settings: Settings, depth: int, jobs_
     jobs = jobs_per_core * settings.cores
     build()
     with ExitStack() as stack:
-        targets = {"volume": stack.enter_context(servers.volume("--unlimited", prefix=settings.pinned))}
+        targets = {"volume": stack.enter_context(servers.volume("--profile=unlimited", prefix=settings.pinned))}
         if shutil.which("ganesha.nfsd") and os.geteuid() == 0:
             started = servers.ganesha("mem", settings.directory, prefix=settings.pinned)
             targets = {"ganesha": stack.enter_context(started), **targets}
@@ -139,7 +139,7 @@ def measure_volume(settings: Settings) -> list[dict[str, Any]]:
     """Our client on the embedded volume; the first side is its 4 KiB reads from nfs-ganesha, if that is installed."""
     build()
     with ExitStack() as stack:
-        target = stack.enter_context(servers.volume("--unlimited", prefix=settings.pinned))
+        target = stack.enter_context(servers.volume("--profile=unlimited", prefix=settings.pinned))
         checked = [_check_data(target, block, min(settings.file_mib, CHECKED_MIB)) for block in (4 << 10, 256 << 10)]
         targets = {"volume": target}
         if shutil.which("ganesha.nfsd") and os.geteuid() == 0:

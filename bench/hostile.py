@@ -305,7 +305,7 @@ ATTACKS: dict[str, tuple[Attack, int, Sequence[str]]] = {
     "users": (users, 512, ()),
     "links": (links, 20_000, ()),
     "levels": (levels, 100_000, ()),
-    "symbolic-links": (symbolic_links, 40_000, ("--unlimited", "--quota", "128MiB")),
+    "symbolic-links": (symbolic_links, 40_000, ("--profile=unlimited", "--quota", "128MiB")),
     "pipes": (pipes, 1, ()),
     "removes": (removes, 1, ()),
     "session-ids": (session_ids, 20_000, ()),
@@ -332,7 +332,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         attack, count, settings = ATTACKS[name]
         with _store() as store:
             stored = ("--store", store) if options.directory and "--export" not in settings else ()
-            with volume(*(settings or ("--unlimited",)), *stored) as server, _bystander(server) as timed:
+            with volume(*(settings or ("--profile=unlimited",)), *stored) as server, _bystander(server) as timed:
                 time.sleep(QUIET_S)
                 before = timed()
                 for row in attack(server, count):

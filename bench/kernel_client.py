@@ -128,7 +128,7 @@ def _document(rounds: int, nfs_versions: Sequence[str], kind: Literal["mem", "vf
         stack.enter_context(processors_awake())
         sides = {
             "ganesha": stack.enter_context(servers.ganesha(kind, directory / "export")),
-            "volume": stack.enter_context(servers.volume("--unlimited", "--no-root-squash")),
+            "volume": stack.enter_context(servers.volume("--profile=unlimited", "--no-root-squash")),
         }
         for number in range(rounds):
             for nfs in nfs_versions:

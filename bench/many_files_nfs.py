@@ -69,7 +69,7 @@ def _measured(store: str, version: str, files: int, shape: str, least: int) -> d
     """Measures a fresh server with at least ``least`` operations of each kind."""
     with tempfile.TemporaryDirectory(prefix="iocurve-many-files-") as directory:
         where = () if store == "memory" else ("--store", directory)
-        with volume("--unlimited", *where) as server:
+        with volume("--profile=unlimited", *where) as server:
             phases, memory = _rounds(server, version, _tree(files, shape), files, -(-least // files))
     each = {name: {key: sums[key] / sums["done"] for key in sums if key != "done"} for name, sums in phases.items()}
     return {"store": store, "version": version, "shape": shape, "files": files, "phases": each, **memory}

@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     socket_limit.build()
     with tempfile.TemporaryDirectory() as directory:
-        servers: dict[str, AbstractContextManager[Server]] = {"volume": volume("--unlimited")}
+        servers: dict[str, AbstractContextManager[Server]] = {"volume": volume("--profile=unlimited")}
         if options.ganesha:
             servers["ganesha"] = ganesha("mem", Path(directory))
         for name, started in servers.items():

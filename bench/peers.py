@@ -149,7 +149,7 @@ def _cpu(side: dict[str, Any]) -> float:
 def nfs(settings: Settings) -> Iterator[Row]:
     """Reads and writes next to sockets alone, and NFSv4.1 next to NFSv3."""
     socket_limit.build()
-    with volume("--unlimited", prefix=settings.pinned) as target:
+    with volume("--profile=unlimited", prefix=settings.pinned) as target:
         fill(target, settings)
         sides = load_sides("volume", target, VOLUME_LOADS, settings)
         sides += load_sides("volume, v4.1", target, VOLUME_LOADS[:1], settings, OUR_CLIENT_V41)
@@ -176,7 +176,7 @@ def creates(settings: Settings) -> Iterator[Row]:
     socket_limit.build()
     rounds = []
     for _ in range(settings.rounds):
-        with volume("--unlimited", prefix=settings.pinned) as target:
+        with volume("--profile=unlimited", prefix=settings.pinned) as target:
             one = next(metadata.measured("", target, "4.1", metadata.parser().parse_args([])))
         rounds.append(Round(one.client_us + one.server_us, 0.0, one.rate, one.sockets))
     yield Row("NFSv4.1 creates, depth 32", "sockets alone", 0.6, rounds)

@@ -160,14 +160,14 @@ def _ray_addresses() -> Iterator[None]:
 @pytest.fixture
 def volume() -> Iterator[Server]:
     """An empty embedded volume without a service level."""
-    with servers.volume("--unlimited") as server:
+    with servers.volume("--profile=unlimited") as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def shared_volume() -> Iterator[Server]:
     """An embedded volume for tests that each write below a directory of another name."""
-    with servers.volume("--unlimited") as server:
+    with servers.volume("--profile=unlimited") as server:
         yield server
 
 

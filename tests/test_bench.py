@@ -105,7 +105,7 @@ def test_clients_that_attack_a_volume_keep_no_other_client_out(
     attacks = {
         "clients": (hostile.clients, 4_200, ()),
         "session-ids": (hostile.session_ids, 2_000, ()),
-        "symbolic-links": (hostile.symbolic_links, 4_000, ("--unlimited", "--quota", "12MiB")),
+        "symbolic-links": (hostile.symbolic_links, 4_000, ("--profile=unlimited", "--quota", "12MiB")),
         **{name: hostile.ATTACKS[name] for name in ("users", "replays", "other-exports", "pipes", "removes")},
     }
     monkeypatch.setattr(hostile, "ATTACKS", attacks)

@@ -140,7 +140,7 @@ def test_a_server_that_restarts_is_waited_for(tmp_path: Path) -> None:
     (store := tmp_path / "store").mkdir()
     port = free_ports()
     # The user who runs this owns the directory.
-    options = ("--unlimited", "--no-root-squash", "--store", str(store))
+    options = ("--profile=unlimited", "--no-root-squash", "--store", str(store))
     url = f"--nfs_url=nfs://127.0.0.1:{port}/vol"
     with (
         volume(*options, port=port) as server,
@@ -158,7 +158,7 @@ def test_a_server_that_restarts_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_server_that_stays_away_fails_the_run_in_time(tmp_path: Path) -> None:
-    with volume("--unlimited") as server:
+    with volume("--profile=unlimited") as server:
         words = on(server, *PACED, "--runtime=60", "--nfs_timeout=2", f"--out={tmp_path}")
         with started("fio", *words) as process:
             wait_for_reads(server.port)

@@ -97,7 +97,7 @@ def stats(server: Server) -> dict[str, Any]:
 
 
 def test_clients_write_at_their_egress_and_read_without_a_cap() -> None:
-    with serve("--unlimited", "--client-egress", "20MiB") as server:
+    with serve("--profile=unlimited", "--client-egress", "20MiB") as server:
         plan = three_clients(server, WRITE, 2 * SECOND_NS)
         for _ in range(TRIES):
             outcome = local.run(plan)

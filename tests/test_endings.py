@@ -103,7 +103,7 @@ def test_a_directory_that_goes_away_costs_nothing_that_was_measured(tmp_path: Pa
 
 
 def test_a_server_that_goes_away_costs_nothing_that_was_measured(tmp_path: Path) -> None:
-    with volume("--unlimited") as server, run_of_points(tmp_path, f"{server.libnfs_url}&timeo=100") as process:
+    with volume("--profile=unlimited") as server, run_of_points(tmp_path, f"{server.libnfs_url}&timeo=100") as process:
         os.kill(server.pid, signal.SIGKILL)
         result, stdout, stderr = ended(tmp_path, process, status=1)
     assert result.state == "failed"
@@ -121,7 +121,7 @@ def test_a_server_that_goes_away_costs_nothing_that_was_measured(tmp_path: Path)
 
 def stored_volume(directory: Path, port: int) -> AbstractContextManager[Server]:
     """Serves a directory on a port."""
-    return volume("--unlimited", "--no-root-squash", "--store", str(directory), port=port)
+    return volume("--profile=unlimited", "--no-root-squash", "--store", str(directory), port=port)
 
 
 def loaded(port: int, **how: Any) -> Outcome:
@@ -344,7 +344,7 @@ def test_a_plain_locale_gets_characters_that_it_has() -> None:
 
 @cases("measure/an_error_of_the_server")
 def test_an_error_of_the_server_is_named_by_operation_file_and_offset(tmp_path: Path, fault: str, error: str) -> None:
-    with volume("--unlimited", "--fault", fault, "--fault-seed", "1") as server:
+    with volume("--profile=unlimited", "--fault", fault, "--fault-seed", "1") as server:
         job = ("--name=e", "--ioengine=nfs", f"--nfs_url={server.url}", "--rw=write", "--bs=4k", "--size=1m")
         ran = iocurve("fio", *job, cwd=tmp_path)
     assert ran.returncode == 1

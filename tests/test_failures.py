@@ -33,7 +33,7 @@ TREE = "fsd=fsd1,anchor={anchor},depth=1,width=2,files=4,size=8k\n"
 @pytest.fixture(scope="module")
 def full_volume() -> Iterator[Server]:
     """A volume on which a few dozen small files have room."""
-    with served("--unlimited", "--quota", "256KiB") as server:
+    with served("--profile=unlimited", "--quota", "256KiB") as server:
         yield server
 
 
@@ -195,7 +195,7 @@ def test_a_format_without_permission_for_a_directory_ends_there(tmp_path: Path) 
     shut.mkdir(parents=True)
     (tmp_path / "served/tree").chmod(0o777)
     shut.chmod(0o555)
-    with served("--unlimited", "--store", str(tmp_path / "served")) as server:
+    with served("--profile=unlimited", "--store", str(tmp_path / "served")) as server:
         anchor = server.url.replace("?", "/tree?")
         text = fwd("read", anchor).replace("format=yes", "format=restart")
         runs = Runs()
@@ -252,7 +252,7 @@ def test_mdtest_warns_of_a_missing_file_until_it_is_opened(tmp_path: Path, capsy
 def test_fio_counts_the_errors_that_it_is_told_to_ignore(
     options: str, counted: int, error: str | None, tmp_path: Path
 ) -> None:
-    with served("--unlimited", "--quota", "256KiB") as server:
+    with served("--profile=unlimited", "--quota", "256KiB") as server:
         words = f"--name=w --ioengine=nfs --nfs_url={server.url} --rw=write --bs=64k --size=1m --create_on_open=1"
         prepared = registry.load("fio").prepare([*words.split(), *options.split()], cwd=tmp_path)
         (done,) = local.run(next(prepared.plans())).workers

@@ -48,7 +48,7 @@ def without(*system_calls: int) -> tuple[str, ...]:
 @pytest.mark.parametrize("version", ["3", "4.1"])
 def test_volume_and_client_work_without_epoll_pwait2(tmp_path: Path, version: str) -> None:
     older = without(EPOLL_PWAIT2)
-    with volume("--unlimited", prefix=older) as server:
+    with volume("--profile=unlimited", prefix=older) as server:
         url = f"{server.url_of(version)}&nconnect=4"
         job = ("--name=job", "--ioengine=nfs", f"--nfs_url={url}", "--rw=randwrite", "--bs=4k", "--size=4m")
         checked = ("--iodepth=16", "--verify=crc32c", "--do_verify=1", "--output-format=json")
@@ -59,7 +59,7 @@ def test_volume_and_client_work_without_epoll_pwait2(tmp_path: Path, version: st
 def test_a_directory_is_not_served_where_nothing_can_be_opened_below_it(tmp_path: Path) -> None:
     with (
         pytest.raises(RuntimeError, match="to serve a directory needs Linux 5\\.6 or newer"),
-        volume("--unlimited", "--store", str(tmp_path), prefix=without(OPENAT2)),
+        volume("--profile=unlimited", "--store", str(tmp_path), prefix=without(OPENAT2)),
     ):
         pass
 

@@ -210,7 +210,7 @@ def test_a_walk_that_finds_nothing_it_could_use_ends_at_once(
 
 @pytest.mark.parametrize("version", ["3", "4.1"])
 def test_each_nfs_operation_is_counted_by_name(version: str) -> None:
-    with served("--unlimited") as server:
+    with served("--profile=unlimited") as server:
         engine = nfs_metadata(server, version, keep_open=True)
         tasks: tuple[plan.TreeTask, ...] = ("make_directories", "create", "rename", "delete", "rmdir")
         run(*(walk(engine, "tree", task) for task in tasks))

@@ -131,7 +131,7 @@ def test_every_fault_of_names_attributes_and_contents_is_named(
     (directory := tmp_path / "files").mkdir()
     kept = ["--store", str(directory), "--no-root-squash"] if store == "directory" else []
     faults = ["--fault", f"{fault}=0.5", "--fault-seed", "3", "--fault-log", str(tmp_path / "log")]
-    with served("--unlimited", *kept, *faults) as server:
+    with served("--profile=unlimited", *kept, *faults) as server:
         engine = nfs_metadata(server, version, keep_open=True)
         makes = walk(engine, "tree", "create" if fault == "lost-create" else "write_file")
         more = [walk(engine, "tree", task) for task in THEN[fault]]
@@ -184,7 +184,7 @@ def test_vdbench_verifies_file_systems_with_v(anchor: str, tmp_path: Path) -> No
 
 
 def test_vdbench_names_the_file_of_a_lost_write_and_of_a_lost_name(tmp_path: Path) -> None:
-    with served("--unlimited", "--fault", "lost-create=0.2", "--fault-log", str(tmp_path / "log")) as server:
+    with served("--profile=unlimited", "--fault", "lost-create=0.2", "--fault-log", str(tmp_path / "log")) as server:
         printed, errors = vdbench(tmp_path, server.url.replace("?", "/tree?"))
     injected = {record["file"] for record in records(tmp_path)}
     assert injected

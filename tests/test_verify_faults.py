@@ -40,7 +40,7 @@ def options(directory: Path, fault: str, store: str = "memory", seed: int = 1) -
     (place := directory / "files").mkdir(exist_ok=True)
     served = ["--store", str(place), "--no-root-squash"] if store == "directory" else []
     log = ["--fault-seed", str(seed), "--fault-log", str(directory / "log")]
-    return ["--unlimited", *served, "--fault", fault, *log]
+    return ["--profile=unlimited", *served, "--fault", fault, *log]
 
 
 def records(directory: Path) -> list[dict[str, Any]]:

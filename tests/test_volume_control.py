@@ -102,7 +102,7 @@ def test_limits_change_while_a_load_runs_without_errors(served: Server) -> None:
 
 
 def test_a_smaller_quota_keeps_existing_data_and_blocks_writes() -> None:
-    with serve("--unlimited", "--quota", "64MiB") as server:
+    with serve("--profile=unlimited", "--quota", "64MiB") as server:
         write = ("--rw=write", "--size=8m")
         loaded(server, *write)
         assert iocurve("volume", "set", server.url, "--quota", "4MiB").returncode == 0
@@ -203,14 +203,14 @@ def test_rates_cover_the_time_between_two_readings() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_a_volume_in_order(runtime: Path, number: signal.Signals) -> None:
-    with serve("--unlimited") as server:
+    with serve("--profile=unlimited") as server:
         os.kill(server.pid, number)
         assert status_of(server.pid) == 0
     assert list((runtime / "iocurve").iterdir()) == []
 
 
 def test_a_volume_that_ignores_hang_ups_goes_on() -> None:
-    with serve("--unlimited", prefix=("nohup",)) as server:
+    with serve("--profile=unlimited", prefix=("nohup",)) as server:
         os.kill(server.pid, signal.SIGHUP)
         assert stats(server)["connections"] == []
         assert not os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -233,7 +233,7 @@ def test_a_run_says_that_its_volume_was_starved(tmp_path: Path) -> None:
     """A volume that is stopped shows as one without a processor: its timers end late."""
     for attempt in range(5):
         out = tmp_path / str(attempt)
-        with serve("--unlimited", "--throughput", "8MiB") as server:
+        with serve("--profile=unlimited", "--throughput", "8MiB") as server:
             command = load(server, "--size=2m", "--time_based", "--runtime=2", f"--out={out}")
             with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
                 wait_for_reads(server, 1)
@@ -392,7 +392,7 @@ NO_VOLUME = "^no volume is running on this machine; start one with 'iocurve volu
 
 
 def test_the_control_socket_is_private_and_removed_with_the_volume(runtime: Path) -> None:
-    with serve("--unlimited") as server:
+    with serve("--profile=unlimited") as server:
         path = socket_of(runtime, server)
         assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(path.parent.stat().st_mode)) == (0o600, 0o700)
         assert control.find(None) == (path, None)
@@ -403,7 +403,7 @@ def test_the_control_socket_is_private_and_removed_with_the_volume(runtime: Path
 
 
 def test_of_several_volumes_one_must_be_named(runtime: Path) -> None:
-    with serve("--unlimited") as one, serve("--export", "/a", "/b") as other:
+    with serve("--profile=unlimited") as one, serve("--export", "/a", "/b") as other:
         for server in (one, other):
             socket_of(runtime, server)
         running = ", ".join(sorted([f"{one.port} (/vol)", f"{other.port} (/a, /b)"]))
@@ -414,7 +414,7 @@ def test_of_several_volumes_one_must_be_named(runtime: Path) -> None:
 
 
 def test_volumes_that_others_could_have_made_are_not_found(runtime: Path) -> None:
-    with serve("--unlimited") as server:
+    with serve("--profile=unlimited") as server:
         path = socket_of(runtime, server)
         path.parent.chmod(0o777)
         with pytest.raises(TargetError, match=NO_VOLUME):
@@ -441,12 +441,12 @@ def test_a_directory_that_others_may_write_is_not_used(
     directories = runtime / "iocurve", tmp_path / "iocurve" / "run"
     directories[0].mkdir()
     directories[0].chmod(0o777)
-    with serve("--unlimited") as server:
+    with serve("--profile=unlimited") as server:
         awaited((path := directories[1] / f"{server.port}.sock").exists, "no control socket")
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
         assert control.find(None) == control.find(str(server.port)) == (path, None)
     directories[1].chmod(0o777)
-    ran = iocurve("volume", "serve", "--unlimited")
+    ran = iocurve("volume", "serve", "--profile=unlimited")
     assert ran.returncode == 2
     assert "other users may write there" in ran.stderr
 
@@ -514,7 +514,7 @@ def rate_over(server: Server, seconds: float) -> float:
 
 def test_a_volume_that_does_not_start_leaves_signals_as_they_were() -> None:
     with pytest.raises(TargetError, match="port"), socket.create_server(("127.0.0.1", 0)) as taken:
-        run(["volume", "serve", "--unlimited", "--port", str(taken.getsockname()[1])])
+        run(["volume", "serve", "--profile=unlimited", "--port", str(taken.getsockname()[1])])
     assert not signal.pthread_sigmask(signal.SIG_BLOCK, []) & {signal.SIGINT, signal.SIGTERM}
 
 

@@ -139,9 +139,9 @@ def test_the_key_of_handles_stays_and_is_secret() -> None:
 
 
 def test_clients_that_are_not_allowed_are_not_served() -> None:
-    with serve("--unlimited", "--allow", "10.1.0.0/16") as server:
+    with serve("--profile=unlimited", "--allow", "10.1.0.0/16") as server:
         write_to(server.url, refused="")
-    with serve("--unlimited", "--allow", "127.0.0.0/8:ro", "10.1.0.0/16") as server:
+    with serve("--profile=unlimited", "--allow", "127.0.0.0/8:ro", "10.1.0.0/16") as server:
         write_to(server.url, refused="read-only")
 
 
@@ -152,27 +152,27 @@ def test_a_volume_that_listens_on_every_ipv6_address_has_clients_of_both_version
         (("--allow", "127.0.0.0/8", "::1:ro"), None, "read-only"),
         (("--allow", "::1"), "127.0.0.1", None),
     ):
-        with serve("--unlimited", "--listen", "::", *rules) as server:
+        with serve("--profile=unlimited", "--listen", "::", *rules) as server:
             place = f":{server.port}{server.export}"
             write_to(f"nfs://127.0.0.1{place}", refused_4)
             write_to(f"nfs://[::1]{place}", refused_6)
 
 
 def test_a_run_works_with_the_defaults() -> None:
-    with serve("--unlimited") as server:
+    with serve("--profile=unlimited") as server:
         write_to(server.url)
 
 
 @needs_root
 def test_root_is_the_anonymous_user_in_a_served_directory(tmp_path: Path) -> None:
     (directory := tmp_path / "srv").mkdir(mode=0o755)
-    with serve("--unlimited", "--store", str(directory)) as server:
+    with serve("--profile=unlimited", "--store", str(directory)) as server:
         write_to(server.url, refused="")
         directory.chmod(0o777)
         write_to(server.url)
     [made] = directory.iterdir()
     assert (made.stat().st_uid, made.stat().st_gid) == (65534, 65534)
-    with serve("--unlimited", "--store", str(directory), "--no-root-squash") as server:
+    with serve("--profile=unlimited", "--store", str(directory), "--no-root-squash") as server:
         made.unlink()
         write_to(server.url)
     [made] = directory.iterdir()

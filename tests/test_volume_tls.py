@@ -37,7 +37,7 @@ def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
         patch.setenv("XDG_STATE_HOME", str(state))
-        with serve("--unlimited", "--tls") as server:
+        with serve("--profile=unlimited", "--tls") as server:
             (certificate,) = state.glob("iocurve/volume-tls/*/certificate.pem")
             yield f"nfs://127.0.0.1:{server.port}{server.export}?tls&ca={certificate}"
 
@@ -157,7 +157,7 @@ def test_a_volume_takes_the_certificates_that_it_trusts_and_a_client_says_which_
         key, certificate = tmp_path / f"{name}.key", tmp_path / f"{name}.certificate"
         make_certificate(key, certificate, ["DNS:client"], "basicConstraints=critical,CA:FALSE")
         (tmp_path / f"{name}.pem").write_text(key.read_text() + certificate.read_text())
-    with serve("--unlimited", "--tls", "--tls-clients", str(tmp_path / "known.certificate")) as server:
+    with serve("--profile=unlimited", "--tls", "--tls-clients", str(tmp_path / "known.certificate")) as server:
         (authority,) = tmp_path.glob("iocurve/volume-tls/*/certificate.pem")
         url = f"nfs://127.0.0.1:{server.port}/vol?tls&ca={authority}{version}"
         for shown, told in (
@@ -170,7 +170,7 @@ def test_a_volume_takes_the_certificates_that_it_trusts_and_a_client_says_which_
 
 
 def test_a_server_without_tls_is_named(tmp_path: Path) -> None:
-    with serve("--unlimited") as server:
+    with serve("--profile=unlimited") as server:
         ran = fio(tmp_path, f"nfs://127.0.0.1:{server.port}/vol?tls", *READ)
     assert ran.returncode != 0
     assert "does not offer TLS (RFC 9289)" in ran.stderr or "certificate authorities" in ran.stderr

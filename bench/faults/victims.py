@@ -27,7 +27,7 @@ class VolumeProcess:
         self.port = free_ports()
         squash = () if "--all-squash" in options else ("--no-root-squash",)
         store = () if "--store" in options else ("--store", str(self.files), *squash)
-        serve = ("volume", "serve", "--unlimited", "--port", str(self.port), "--listen", address)
+        serve = ("volume", "serve", "--profile=unlimited", "--port", str(self.port), "--listen", address)
         self._command = (*prefix, str(IOCURVE), *serve, *store, *options)
         self._process: subprocess.Popen[str] | None = None
 

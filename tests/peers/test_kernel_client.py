@@ -144,7 +144,7 @@ def test_a_script_ends_as_the_export_and_the_mount_allow(
 @contextmanager
 def _served(directory: Path, port: int) -> Iterator[subprocess.Popen[str]]:
     """A volume of a directory's files that may be killed; it is ready on entry."""
-    options = ("--unlimited", "--no-root-squash", "--store", str(directory), "--port", str(port))
+    options = ("--profile=unlimited", "--no-root-squash", "--store", str(directory), "--port", str(port))
     command = [str(IOCURVE), "volume", "serve", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:

@@ -33,7 +33,7 @@ def slow_disk(store: Path, calls: str, delay_us: int, *options: str) -> Iterator
     store.chmod(0o777)
     (store / "slow").write_bytes(bytes(4096))
     prefix = [strace, "-Dfqq", "-o/dev/null", f"-einject={calls}:delay_enter={delay_us}", *options]
-    with volume("--unlimited", "--store", str(store), prefix=prefix) as server:
+    with volume("--profile=unlimited", "--store", str(store), prefix=prefix) as server:
         tracer = _status(server.pid, "TracerPid")
         try:
             yield server
@@ -121,7 +121,7 @@ def test_without_descriptors_a_client_is_asked_to_wait_and_no_file_fails(tmp_pat
         (tmp_path / name.decode()).write_bytes(b"there")
         (tmp_path / name.decode()).chmod(0o666)
     limit = [prlimit, f"--nofile={DESCRIPTORS}:{DESCRIPTORS}"]
-    with volume("--unlimited", "--store", str(tmp_path), prefix=limit) as server, Peer(server.port) as peer:
+    with volume("--profile=unlimited", "--store", str(tmp_path), prefix=limit) as server, Peer(server.port) as peer:
         session = Session.of(peer, b"reads")
         with ExitStack() as stack:
             # Counted again for each: a server that has just started still opens some.
