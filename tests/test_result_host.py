@@ -65,6 +65,24 @@ def test_no_machine_is_busier_than_it_can_be(root: Path) -> None:
     assert present(meter.use()).busy_share == 1.0
 
 
+def test_a_thread_that_was_seen_for_a_moment_tells_no_share_of_the_time(root: Path) -> None:
+    """A thread that only begins waits for its first processor all the time that it is there."""
+
+    def thread(number: int, delay_ns: int) -> None:
+        (path := root / f"proc/self/task/{number}/schedstat").parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"1000 {delay_ns} 1\n")
+
+    (root / "proc/self/stat").write_text(Path("/proc/self/stat").read_text())
+    thread(7, 0)
+    meter = host.MachineMeter(root)
+    time.sleep(0.05)
+    thread(8, 0)
+    meter.poll()
+    thread(8, 1_000_000)
+    (root / "proc/stat").write_text("cpu  130 0 60 850 60 0 0 0 99 0\n")
+    assert present(present(meter.use()).thread_delay_share) < 0.1
+
+
 # ---- servers on this machine
 
 

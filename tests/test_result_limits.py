@@ -254,13 +254,24 @@ def test_the_points_of_several_clients_show_a_limit_as_those_of_one_machine_do()
     assert shown == {f"{limit.text}, which 3 clients share" for limit in limits[1]}
 
 
-def test_points_that_were_held_up_prove_nothing() -> None:
+def test_points_of_a_starved_load_prove_nothing() -> None:
     points = observed(target(volume_throughput=lambda load: 64 * MIB / load.block_bytes), LOADS, random.Random(1))
-    assert limits_shown([replace(one, is_held_up=True) for _, one in points], SILENT) == {}
+    starved = [replace(one, is_held_up=True, is_starved=True) for _, one in points]
+    assert limits_shown(starved, SILENT) == {}
     # Next to others, they are at the limit that those prove.
-    held_up = [replace(one, is_held_up=number < 3) for number, (_, one) in enumerate(points)]
+    held_up = [*starved[:3], *(one for _, one in points[3:])]
     found = limits_shown(held_up, SILENT)
     assert {found[id(one.point)].code for one in held_up[:3]} == {"volume_throughput"}
+
+
+def test_equal_rates_show_a_limit_also_where_others_hold_the_processors() -> None:
+    points = observed(target(volume_throughput=lambda load: 64 * MIB / load.block_bytes), LOADS, random.Random(1))
+    held_up = [replace(one, is_held_up=True) for _, one in points]
+    shown = limits_shown([one for _, one in points], SILENT)
+    of_limit = {key for key, found in shown.items() if found.code == "volume_throughput"}
+    assert {
+        key for key, found in limits_shown(held_up, SILENT).items() if found.code == "volume_throughput"
+    } == of_limit
 
 
 @cases("analysis/dispersions")
@@ -359,8 +370,11 @@ def test_the_verdicts_of_a_result_use_its_points_together() -> None:
     assert "all with as many connections: each may have the limit" in present(verdicts[0]).evidence
 
 
-def test_points_that_the_machine_held_up_stay_open() -> None:
-    assert set(map(_code, verdicts_of(run(delay=0.4)))) == {("cpu_contention", "likely")}
+def test_points_of_a_load_without_a_processor_stay_open() -> None:
+    assert set(map(_code, verdicts_of(run(delay=0.96)))) == {("cpu_contention", "likely")}
+    # Part of the time it waits for the target.
+    found = set(map(_code, verdicts_of(run(delay=0.4))))
+    assert found == {("volume_throughput", "possible"), ("cpu_contention", "possible")}
 
 
 def test_a_target_that_tells_its_limits_is_judged_by_them() -> None:

@@ -36,6 +36,7 @@ TARGETS: dict[str, tuple[Sequence[str], Callable[[str, int], dict[str, Any]]]] =
     "hidden": (own.HIDDEN_NAMES, own.hidden),
     **{f"simulated-{name}": (tuple(KINDS), examine) for name, examine in simulated.EXAMINERS.items()},
     "pages": (tuple(pages.FAMILIES), pages.examined),
+    **{name: (tuple(pages.FAMILIES), examine) for name, examine in pages.LIVE.items()},
     "simulated-page-short": (tuple(KINDS), partial(simulated.probed, runner.PROBE_SHORT_S)),
     "simulated-page-long": (tuple(KINDS), partial(simulated.probed, runner.PROBE_PATIENCE_S)),
     **{f"simulated-held-out-{name}": (tuple(HELD_OUT), simulated.EXAMINERS[name]) for name in ("hidden", "hogs")},
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             known.append(record)
             print(_said(record), flush=True)
             tables.keep(options.out, record)
-    table = tables.pages_table if options.target == "pages" else tables.table
+    table = tables.pages_table if "pages" in options.target else tables.table
     text = f"{tables.machine(known)} {_setting(options)}\n\n{table(known)}"
     print("\n" + text)
     if options.section:
@@ -77,7 +78,8 @@ def _examined(options: argparse.Namespace, known: set[tuple[str, int]]) -> Itera
     order = random.Random(options.seed)
     todo.sort(key=lambda one: (one[1], order.random()))
     ends = time.monotonic() + (options.seconds or float("inf"))
-    program("simulated_load" if options.target.startswith(("simulated", "pages")) else "stub_server")
+    for instrument in ("simulated_load", "stub_server"):
+        program(instrument)
     under_way: set[Future[dict[str, Any]]] = set()
     with ProcessPoolExecutor(options.parallel, get_context("fork")) as pool:
         try:

@@ -5,27 +5,34 @@ one kind of operation, windows, credits, caches and other clients. A page is the
 --confirm`` follows on its fastest point. The truth of a point comes from relaxing the server: each of its limits by a
 quarter, and the depth to twice, each in a page for itself. What gives more held the point down; where two do, both
 names are right. Families are split by chance into those that rules were set on and those that are only scored.
+
+A live page is of iocurve's engine and the stub server with the same limits, one on each processor, with two processes
+that never sleep on the client's or on the server's. Where a point reached less than its rate in simulated time, this
+machine held it, and its processors are a right name as well.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import random
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any
+from typing import Any, Literal, Protocol
 
 from bench.limits import held_out, kinds
 from bench.limits.case import HELD_OUT, KINDS, Case, Kind, Load, logarithmic, service
-from bench.limits.examine import CONFIDENT, GENERAL, Machine, final_name, judged_name
-from bench.limits.simulated import ADDRESS, IDLE_SHARE, Server, on_own_files, planned, simulated
+from bench.limits.examine import CONFIDENT, GENERAL, HELD_UP, Machine, final_name, hogs, judged_name, stub
+from bench.limits.simulated import ADDRESS, IDLE_SHARE, on_own_files, planned, simulated
 from iocurve.analysis.limits import Known, verdicts_of
 from iocurve.analysis.observations import observations
 from iocurve.engine.plan import Plan
 from iocurve.foundation.units import SECOND_NS
-from iocurve.measure import variations
+from iocurve.measure import local, variations
 from iocurve.measure.confirm import RUNTIME_NS, confirmation_of
 from iocurve.measure.scenario import runner
 from iocurve.measure.why import diagnose
@@ -223,11 +230,24 @@ def binding_names(gains: dict[str, float], load: Load) -> frozenset[str]:
 # ---- pages
 
 
+class Server(Protocol):
+    """The target of a page."""
+
+    port: int
+
+    @property
+    def clock_s(self) -> float:
+        """Time now."""
+
+    def run(self, plan: Plan) -> Point:
+        """Runs a plan."""
+
+
 def measured(server: Server, seed: int) -> Result:
     """A page without its probes."""
     points = []
     for name, load in LOADS.items():
-        point = server.run(planned(load, seed))
+        point = server.run(planned(load, seed, server.port))
         points.append(point.replace(name=name, family=name.rpartition(" ")[0]))
     return Result.start("run", "page", host.collect(), FACTS, None).replace(points=tuple(points))
 
@@ -250,21 +270,30 @@ def probed(result: Result, server: Server) -> Result:
 
 
 def examined(name: str, seed: int) -> dict[str, Any]:
-    """The record of a page: the judgement on its points, with probes and after ``why --confirm``."""
-    limits, machine = FAMILIES[name](random.Random(f"{name} {seed}")), Machine()
+    """The record of a page in simulated time: the judgement on its points, with probes and after ``why --confirm``."""
+    limits, machine = _drawn(name, seed), Machine()
     right = truths(limits, seed)
     with simulated(Case(limits, (), frozenset()), seed, beside_hogs=False) as server:
         bare = measured(server, seed)
-        result = probed(bare, server)
-        verdicts = verdicts_of(result)
-        fastest = max(range(len(verdicts)), key=lambda at: result.points[at].summary().iops)
-        confirmed = _confirmed(result.points[fastest], verdicts[fastest], server)
+        found = _judged(bare, right, server)
+    return {**machine.facts(), **_of_family(name, seed, limits), **found}
+
+
+def _drawn(name: str, seed: int) -> Limits:
+    return FAMILIES[name](random.Random(f"{name} {seed}"))
+
+
+def _of_family(name: str, seed: int, limits: Limits) -> dict[str, Any]:
+    return {"kind": name, "seed": seed, "limits": limits, "scored": name not in looked_at()}
+
+
+def _judged(bare: Result, right: Sequence[frozenset[str]], server: Server) -> dict[str, Any]:
+    """The judgement on a page, on the same with probes, and on its fastest point after ``why --confirm``."""
+    result = probed(bare, server)
+    verdicts = verdicts_of(result)
+    fastest = max(range(len(verdicts)), key=lambda at: result.points[at].summary().iops)
+    confirmed = _confirmed(result.points[fastest], verdicts[fastest], server)
     return {
-        **machine.facts(),
-        "kind": name,
-        "seed": seed,
-        "limits": limits,
-        "scored": name not in looked_at(),
         "points": list(LOADS),
         "right": [sorted(one) for one in right],
         "bare": judged_page(verdicts_of(bare), right),
@@ -276,6 +305,64 @@ def examined(name: str, seed: int) -> dict[str, Any]:
         "fastest": fastest,
         **confirmed,
     }
+
+
+# ---- live pages
+
+Party = Literal["client", "server"]
+HOGS = 2
+HELD_SHARE = 0.9
+"""A point that reached less than this part of its rate in simulated time was held by this machine."""
+
+
+@dataclass
+class Live:
+    """The stub server, loaded by iocurve's engine."""
+
+    port: int
+
+    @property
+    def clock_s(self) -> float:
+        """Time now."""
+        return time.monotonic()
+
+    def run(self, plan: Plan) -> Point:
+        """Runs a plan."""
+        return local.measure(plan)[0]
+
+
+def examined_live(busy: Party, name: str, seed: int) -> dict[str, Any]:
+    """The record of a page in real time, next to busy processes."""
+    limits, machine = _drawn(name, seed), Machine()
+    rates, right = _rates(limits, seed), truths(limits, seed)
+    first, *_, last = sorted(os.sched_getaffinity(0))
+    with _on(last if busy == "server" else first), hogs(HOGS), _on(last), stub(limits, seed) as server, _on(first):
+        live = Live(server.port)
+        bare = measured(live, seed)
+        shares = [point.summary().iops / max(1, rate) for point, rate in zip(bare.points, rates, strict=True)]
+        right = [
+            true | frozenset(HELD_UP) if true and share < HELD_SHARE else true
+            for true, share in zip(right, shares, strict=True)
+        ]
+        found = _judged(bare, right, live)
+    return {**machine.facts(), **_of_family(name, seed, limits), **found, "shares": [round(one, 3) for one in shares]}
+
+
+LIVE = {f"live-pages-busy-{busy}": partial(examined_live, busy) for busy in ("client", "server")}
+
+
+@contextmanager
+def _on(processor: int) -> Iterator[None]:
+    """Keeps this process, and the processes that it starts meanwhile, on one processor."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {processor})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+# ---- judgements
 
 
 def _weights(page: Result, right: Sequence[frozenset[str]]) -> list[tuple[float, bool]]:

@@ -55,6 +55,7 @@ Array = NDArray[np.int64]
 WAKE_UPS = Path(__file__).with_name("wake_ups_beside_hogs.txt")
 """Delays of wake-ups in us, next to two processes that never slept, on a machine with two processors."""
 ADDRESS = "nfs://127.0.0.1/stub"
+NFS_PORT = 2049
 GAP_NS = 60 * MILLISECOND_NS
 """Time between two runs: mounts and connections."""
 RUN_S = 0.1
@@ -129,11 +130,11 @@ def probed(seconds: float, name: str, seed: int) -> dict[str, Any]:
     }
 
 
-def planned(load: Load, seed: int) -> Plan:
+def planned(load: Load, seed: int, port: int = NFS_PORT) -> Plan:
     """The plan of a load, as ``iocurve run`` makes it."""
     with tempfile.TemporaryDirectory(prefix="iocurve-limits-") as directory:
         job = Path(directory) / "job.toml"
-        job.write_text(load.job(2049, seed), encoding="utf-8")
+        job.write_text(load.job(port, seed), encoding="utf-8")
         (plan,) = prepare([str(job)]).plans()
     return plan
 
@@ -217,6 +218,7 @@ class Server:
     """Time for which each limit held requests of the last run."""
     clock_s: float = 0.0
     """Time of all runs so far."""
+    port: int = NFS_PORT
 
     def run(self, plan: Plan) -> Point:
         """Runs a plan."""

@@ -345,31 +345,20 @@ def _amounts(one: LimitNear) -> str:
     return f"{observed} of {value} {one.unit}, {peak} at most ({one.share:.0%})"
 
 
-def _mib_per_s(one: Observation | ObservedInterval) -> float:
-    return one.read.mib_per_s + one.write.mib_per_s
-
-
-def _iops(one: Observation | ObservedInterval) -> float:
-    return one.read.iops + one.write.iops
-
-
-def _depth(one: Observation | ObservedInterval) -> float:
-    return one.read.depth + one.write.depth
-
-
 def _server_depth(one: Observation | ObservedInterval) -> float:
     """Requests between client and server: by Little's law from the time without the wait in the client."""
     return sum(part.server_us_total or 0.0 for part in (one.read, one.write)) / 1e6 / one.read.seconds
 
 
 _RATES: dict[tuple[str, str], Rate] = {
-    ("bytes_per_s", "any"): _mib_per_s,
+    ("bytes_per_s", "any"): lambda one: one.read.mib_per_s + one.write.mib_per_s,
     ("bytes_per_s", "read"): lambda one: one.read.mib_per_s,
     ("bytes_per_s", "write"): lambda one: one.write.mib_per_s,
-    ("iops", "any"): _iops,
+    ("iops", "any"): lambda one: one.read.iops + one.write.iops,
     ("iops", "read"): lambda one: one.read.iops,
     ("iops", "write"): lambda one: one.write.iops,
     ("requests", "any"): _server_depth,
+    ("queue", "any"): lambda one: one.read.depth + one.write.depth,
 }
 _STEPS = {
     "volume": "twice the limit of the volume: iocurve size has the quota for it",
@@ -404,9 +393,16 @@ def _of_vm(vm: str | None, subject: Subject) -> Iterator[KnownLimit]:
         return
     if size.uncached is None:
         return
-    yield "IOPS of the machine's disks", size.uncached.iops, "IOPS", _iops, source, _STEPS["client"]
+    yield "IOPS of the machine's disks", size.uncached.iops, "IOPS", _RATES["iops", "any"], source, _STEPS["client"]
     mib_per_s = size.uncached.mb_per_s * MB / (1 << 20)
-    yield "throughput of the machine's disks", mib_per_s, "MiB/s", _mib_per_s, source, _STEPS["client"]
+    yield (
+        "throughput of the machine's disks",
+        mib_per_s,
+        "MiB/s",
+        _RATES["bytes_per_s", "any"],
+        source,
+        _STEPS["client"],
+    )
 
 
 def _of_client(subject: Subject, host: HostFiles) -> Iterator[KnownLimit]:
@@ -424,4 +420,4 @@ def _of_client(subject: Subject, host: HostFiles) -> Iterator[KnownLimit]:
             yield name, slots * connections, "in flight", _server_depth, source, _STEPS["connection"]
     if device is not None:
         requests = host.number(f"{device.disk}/queue/nr_requests") or 0
-        yield "requests of the device's queue", requests, "in flight", _depth, "nr_requests", QUEUE
+        yield "requests of the device's queue", requests, "in flight", _RATES["queue", "any"], "nr_requests", QUEUE

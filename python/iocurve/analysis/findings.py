@@ -63,7 +63,8 @@ def _knee(family: PointFamily, name: str, series: Sequence[Point]) -> str:
     if start is None:
         return f"{subject}: IOPS still grow at the greatest depth measured ({series[-1].axis('depth'):g})."
     last = series[-1]
-    medians, means = ([which(member) for member in (start, last)] for which in (_median_ns, _mean_ns))
+    latency = [member.summary().latency for member in (start, last)]
+    medians, means = [one.percentile(50) for one in latency], [one.mean_ns for one in latency]
     # An imported result may have means alone.
     name, latencies = ("mean", means) if any(map(math.isnan, medians)) else ("median", medians)
     waits = [format_latency(latency_ns) for latency_ns in latencies]
@@ -71,14 +72,6 @@ def _knee(family: PointFamily, name: str, series: Sequence[Point]) -> str:
         f"{subject}: IOPS grow up to depth {start.axis('depth'):g} ({format_count(start.summary().iops)}); from there "
         f"to depth {last.axis('depth'):g} the {name} wait goes from {waits[0]} to {waits[1]} {_for_iops(start, last)}."
     )
-
-
-def _median_ns(member: Point) -> float:
-    return member.summary().latency.percentile(50)
-
-
-def _mean_ns(member: Point) -> float:
-    return member.summary().latency.mean_ns
 
 
 def _for_iops(at: Point, last: Point) -> str:

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from iocurve.analysis.client_limits import client_verdicts, fairness_of, group_limit
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit, is_sure, kind_of, limit
 from iocurve.analysis.load_limits import (
+    HELD_UP,
     asked_limit,
     cache_limit,
     crowded_limit,
     depth_limit,
     latency_limit,
     processor_limit,
-    slowed_by,
+    shares_of,
 )
 from iocurve.analysis.measured_load import MeasuredLoad, network_evidence
 from iocurve.analysis.observations import SAME, ObservedPoint, observations, tells_nothing
@@ -70,14 +71,21 @@ def _is_open(verdict: Limit | None) -> bool:
 
 def _is_of_processors(verdict: Limit | None) -> bool:
     """True of busy processors, which do not keep a load from a limit that it reaches all the same."""
-    codes = ("machine", "cpu_contention", "generator")
+    codes = ("machine", HELD_UP, "generator")
     return verdict is not None and verdict.code in codes and verdict.confidence == "likely"
 
 
 def _surer(verdict: Limit | None, shown: Limit | None) -> Limit | None:
-    """The limit that points show together. Busy processors stay the limit, unless other points prove the limit."""
-    is_proved = shown and is_sure(shown) and (kind_of(shown.code).counts or shown.code == "depth")
-    return verdict if shown is None or (_is_of_processors(verdict) and not is_proved) else shown
+    """The limit that points show together. Busy processors stay the limit, unless other points prove the limit.
+
+    Others that hold them are only one of two where other points show a rate that may be a limit.
+    """
+    if shown is None or not _is_of_processors(verdict):
+        return verdict if shown is None else shown
+    has_rate = kind_of(shown.code).counts is not None
+    if is_sure(shown) and (has_rate or shown.code == "depth"):
+        return shown
+    return verdict.replace(confidence="possible") if verdict and verdict.code == HELD_UP and has_rate else verdict
 
 
 def _together(points: Sequence[Point], result: Result, known: Known) -> dict[int, Limit]:
@@ -106,20 +114,17 @@ def wants_probe(verdict: Limit | None) -> bool:
 
 def with_verdicts(result: Result) -> Result:
     """The result with the verdicts on each point and on each of its clients stored in it."""
-    judged = zip(result.points, verdicts_of(result), strict=True)
-    return result.replace(
-        points=tuple(_with_clients_judged(_with_limit(point, verdict), result) for point, verdict in judged)
+    judged = (
+        point if point.limit == verdict else point.replace(limit=verdict)
+        for point, verdict in zip(result.points, verdicts_of(result), strict=True)
     )
+    return result.replace(points=tuple(_with_clients_judged(point, result) for point in judged))
 
 
 def without_verdicts(point: Point) -> Point:
     """The point before it was judged."""
     clients = tuple(client.replace(limit=None) for client in point.clients)
     return point.replace(limit=None, fairness=None, clients=clients)
-
-
-def _with_limit(point: Point, verdict: Limit | None) -> Point:
-    return point if point.limit == verdict else point.replace(limit=verdict)
 
 
 def _with_clients_judged(point: Point, result: Result) -> Point:
@@ -165,7 +170,7 @@ def depth_series(points: Iterable[Point]) -> list[list[Point]]:
         if "depth" in point.axes:
             others = (("family", point.family), *((key, value) for key, value in point.axes.items() if key != "depth"))
             series.setdefault(others, []).append(point)
-    return [sorted(members, key=_depth) for members in series.values() if len(members) > 1]
+    return [sorted(members, key=lambda point: point.axis("depth")) for members in series.values() if len(members) > 1]
 
 
 def knee(series: Sequence[Point]) -> Point | None:
@@ -178,7 +183,7 @@ def knee(series: Sequence[Point]) -> Point | None:
 
 
 def _unknown(load: MeasuredLoad) -> Limit:
-    evidence = [*caps_used(load), *slowed_by(load), *network_evidence(load)]
+    evidence = [*caps_used(load), *shares_of(load.point.machine), *network_evidence(load)]
     return limit(UNKNOWN, "the figures do not tell", load.target, confidence="none", evidence=evidence)
 
 
@@ -192,10 +197,6 @@ def _saturated(series: Sequence[Point], result: Result) -> list[tuple[Point, Lim
         (point, limit("saturated", text, result.target_of(point), confidence="likely"))
         for point in series[series.index(start) :]
     ]
-
-
-def _depth(point: Point) -> float:
-    return float(point.axes["depth"])
 
 
 def probed_limits(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from iocurve.analysis.limit_kinds import Confidence, Limit, limit
 from iocurve.analysis.measured_load import IN_FLIGHT, MeasuredLoad, WorkerLoad
@@ -14,6 +14,8 @@ from iocurve.foundation.units import SECOND_NS, format_bytes, format_depth, form
 from iocurve.result.document import MachineUse
 from iocurve.result.stalls import DELAYED, FOREIGN_SHARE, STARVED, starved_party, starved_share
 
+HELD_UP = "cpu_contention"
+"""The verdict that other points or a repetition may refute: others may leave the processors meanwhile."""
 BUSY = 0.95
 """A processor that is busy for more than this fraction counts as saturated."""
 CROWDED = 0.75
@@ -155,14 +157,14 @@ def processor_limit(load: MeasuredLoad) -> Limit | None:
     """The processors: the load's own thread, this machine, or others that hold its processors."""
     summary, machine = load.summary, load.point.machine
     if machine is not None and machine.own_share is None and machine.busy_share >= BUSY:
-        return _machine(load, machine, [])
+        return _machine(load, machine)
     if summary.cpu_share_max >= BUSY:
         return limit(
             "generator",
             f"a worker's thread more than {BUSY:.0%} busy: the load, not the target",
             load.target,
             confidence="likely",
-            evidence=[f"its thread used {summary.cpu_share_max:.0%} of a processor", *_shares(machine)],
+            evidence=[f"its thread used {summary.cpu_share_max:.0%} of a processor", *shares_of(machine)],
         )
     return _contention(load, machine) if machine is not None else None
 
@@ -172,15 +174,14 @@ def _contention(load: MeasuredLoad, machine: MachineUse) -> Limit | None:
     delayed = starved_share(machine)
     others = (machine.others_share or 0.0) + (machine.steal_share or 0.0)
     ours = (machine.own_share or 0.0) + (machine.target_share or 0.0)
-    runnable = load.summary.cpu_share_max + delayed
-    waits = delayed >= STARVED or (delayed >= DELAYED and runnable >= BUSY)
+    is_ready = load.summary.cpu_share_max + delayed >= BUSY
+    waits = delayed >= STARVED or (delayed >= DELAYED and is_ready)
     if others > ours and waits:
         return _foreign(load, machine)
     # Others that fill the idle time make a machine busy, but limit a load only where its threads wait.
-    if machine.busy_share >= BUSY and ours >= others and (waits or others < FOREIGN_SHARE):
-        return _machine(load, machine, _shares(machine))
-    if (machine.target_share or 0.0) * machine.cpus >= BUSY and runnable >= BUSY:
-        return _machine(load, machine, _shares(machine))
+    is_busy = machine.busy_share >= BUSY and ours >= others and (waits or others < FOREIGN_SHARE)
+    if is_busy or ((machine.target_share or 0.0) * machine.cpus >= BUSY and is_ready):
+        return _machine(load, machine)
     return None
 
 
@@ -194,31 +195,42 @@ def crowded_limit(load: MeasuredLoad) -> Limit | None:
         return None
     waited = f"a thread that was ready waited for a processor {delayed:.0%} of the time"
     text = f"load and target share the processors of {load.machine_name}: {waited}"
-    return _processors(load, text, "possible", _shares(machine))
+    return _processors(load, text, "possible")
 
 
 def _foreign(load: MeasuredLoad, machine: MachineUse) -> Limit:
     who = starved_party(machine)
     delay = f"{starved_share(machine):.0%}"
     text = f"others hold the processors: a thread of the {who} was ready and waited for one for {delay} of the time"
-    return limit("cpu_contention", text, load.target, confidence="likely", evidence=_shares(machine))
+    if not sleeps(load, machine):
+        return limit(HELD_UP, text, load.target, confidence="likely", evidence=shares_of(machine))
+    doubt = "it slept for the rest: what it waited for may be the limit"
+    return limit(HELD_UP, text, load.target, confidence="possible", evidence=[*shares_of(machine), doubt])
 
 
-def _machine(load: MeasuredLoad, machine: MachineUse, evidence: Sequence[str]) -> Limit:
+def sleeps(load: MeasuredLoad, machine: MachineUse) -> bool:
+    """True if the threads of load and target waited for something else than a processor in between."""
+    of_load = load.summary.cpu_share_max + (machine.thread_delay_share or 0.0)
+    of_target = (machine.target_share or 0.0) * machine.cpus + (machine.target_delay_share or 0.0)
+    return max(of_load, of_target) < BUSY
+
+
+def _machine(load: MeasuredLoad, machine: MachineUse) -> Limit:
     processors = f"all {machine.cpus} processors" if machine.cpus > 1 else "the processor"
     if machine.busy_share >= BUSY:
         text = f"{processors} of {load.machine_name} more than {BUSY:.0%} busy"
     else:
         text = f"the target, on {load.machine_name}, uses {(machine.target_share or 0.0) * machine.cpus:.1f} processors"
-    return _processors(load, text, "likely", evidence)
+    return _processors(load, text, "likely")
 
 
-def _processors(load: MeasuredLoad, text: str, confidence: Confidence, evidence: Sequence[str]) -> Limit:
+def _processors(load: MeasuredLoad, text: str, confidence: Confidence) -> Limit:
     code = "client_cpu" if load.is_client else "machine"
-    return limit(code, text, load.target, confidence=confidence, evidence=evidence)
+    return limit(code, text, load.target, confidence=confidence, evidence=shares_of(load.point.machine))
 
 
-def _shares(machine: MachineUse | None) -> list[str]:
+def shares_of(machine: MachineUse | None) -> list[str]:
+    """The share of each party in the use of the processors."""
     if machine is None or machine.own_share is None:
         return []
     shares = (
@@ -284,8 +296,3 @@ def _is_contended(machine: MachineUse | None) -> bool:
 def _known_latency_ns(load: MeasuredLoad) -> int | None:
     target = load.target
     return target.latency_mean_ns or target.service_ns or target.latency_ns
-
-
-def slowed_by(load: MeasuredLoad) -> Iterator[str]:
-    """The share of each party in the use of the processors, for verdicts that name no limit."""
-    yield from _shares(load.point.machine)

@@ -14,7 +14,7 @@ from statistics import fmean, pvariance
 
 from iocurve.analysis.bursts import SLOW
 from iocurve.analysis.level_changes import LevelStep, level_change, levels
-from iocurve.analysis.load_limits import BUSY
+from iocurve.analysis.load_limits import BUSY, sleeps
 from iocurve.analysis.measured_load import IN_FLIGHT, MeasuredLoad
 from iocurve.engine.plan import FixedBlocks
 from iocurve.foundation.units import SECOND_NS
@@ -116,7 +116,7 @@ def _observation(load: MeasuredLoad, window_s: float, at: int, error_unknown: fl
     error = error_unknown if error is None else error
     if error is None:
         return None
-    summary = load.summary
+    summary, machine = load.summary, load.point.machine
     return ObservedPoint(
         name=load.point.name,
         point=load.point,
@@ -135,6 +135,7 @@ def _observation(load: MeasuredLoad, window_s: float, at: int, error_unknown: fl
         latency_variation=_variation(summary.service),
         dispersion=_dispersion(load, last),
         is_held_up=is_held_up(load),
+        is_starved=is_held_up(load) and not (machine and sleeps(load, machine)),
         clients=max(1, len(load.clients), len(load.point.clients)),
         is_in_windows=in_window > 0,
         at=at,

@@ -29,7 +29,7 @@ from iocurve.analysis.observations import (
     waiting,
 )
 from iocurve.foundation.units import MIB, counted, format_bytes, format_depth, format_latency, format_number
-from iocurve.model.fit import MIXES_DIFFER, Explanation, PartCeiling, TargetPart, explained
+from iocurve.model.fit import Explanation, PartCeiling, TargetPart, explained, has_mixes
 from iocurve.result.document import Point, TargetFacts
 
 LIKELY, POSSIBLE, LISTED = 0.95, 0.45, 0.02
@@ -154,7 +154,9 @@ def _limit_or_server(
     windows = [one for one in waiting if one.is_in_windows]
     if len(windows) >= MEMBERS_MIN:
         return "limit", f"{len(windows)} points have as many operations in each window, and none between windows"
-    idle = min((one for one in found if not one.is_held_up), key=lambda one: one.latency_ns)
+    idle = min((one for one in found if not one.is_held_up), key=lambda one: one.latency_ns, default=None)
+    if idle is None:
+        return "", ""
     variation = idle.latency_variation
     spreads = [
         one.dispersion
@@ -282,11 +284,6 @@ def _held(at: PartCeiling, found: Iterable[ObservedPoint]) -> list[ObservedPoint
     return [one for one in found if at.holds(one)]
 
 
-def _mixes_differ(found: Iterable[ObservedPoint]) -> bool:
-    shares = [one.mix for one in found]
-    return max(shares) - min(shares) >= MIXES_DIFFER
-
-
 def _not_the_depth(at: PartCeiling, pairs: Pairs) -> str | None:
     """The figures that show that the depth does not hold a ceiling's points; None where nothing shows it."""
     members = set(map(id, at.members))
@@ -346,9 +343,9 @@ def _connections_evidence(at: PartCeiling, found: Sequence[ObservedPoint]) -> It
 
 
 def _caveats(at: PartCeiling, found: Sequence[ObservedPoint]) -> Iterator[str]:
-    if at.part.kind == "any" and not _mixes_differ(_held(at, found)):
+    if at.part.kind == "any" and not has_mixes(_held(at, found)):
         kind = "read" if at.members[0].mix > 0.5 else "write"
-        measured = "not reached by other mixes" if _mixes_differ(found) else "other mixes were not measured"
+        measured = "not reached by other mixes" if has_mixes(found) else "other mixes were not measured"
         yield f"{measured}: it may hold for {kind}s alone"
     if at.part.at_any_time != at.part:
         yield "another value holds for the points before or after: credits that end look the same"

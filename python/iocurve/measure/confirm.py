@@ -61,7 +61,9 @@ def confirm(point: Point, target: Target, facts: TargetFacts) -> Confirmation:
     ``RunError``, and ``TargetError`` for a load that writes to a file or device that was named.
     """
     with opened_target.opened(target) as opened, _load(point.plan, opened) as plan:
-        return confirmation_of(plan, facts, _measured, point.limit or verdict_of(point, facts))
+        return confirmation_of(
+            plan, facts, lambda plan: local.measure(plan)[0], point.limit or verdict_of(point, facts)
+        )
 
 
 def confirmation_of(
@@ -318,10 +320,6 @@ def _diagnosed(probes: Probes, plan: Plan, before: Limit | None, outcome: Outcom
         agrees = before is None or before.code in UNDECIDED or before.code == verdict.code
         outcome = "found" if agrees else "refuted"
     return Confirmation(outcome, verdict, verdict.evidence)
-
-
-def _measured(plan: Plan) -> Point:
-    return local.measure(plan)[0]
 
 
 @contextmanager

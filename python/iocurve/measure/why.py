@@ -17,6 +17,7 @@ from iocurve.analysis.fingerprints import MATTERS, Response
 from iocurve.analysis.level_changes import levels
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit
 from iocurve.analysis.limits import verdict_of
+from iocurve.analysis.load_limits import HELD_UP
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.plan import Plan
 from iocurve.foundation.units import SECOND_NS
@@ -53,8 +54,6 @@ LEVEL = 0.2
 """A level is found again if the repetition is within this fraction of it."""
 LEVEL_ALIKE = 0.03
 """The halves of a run are level if their rates differ by no more than this fraction."""
-HELD_UP = "cpu_contention"
-"""The verdict that a repetition may refute: others may leave the processors meanwhile."""
 RATIO_MAX = 2.6
 """A change doubles a rate at most; a larger ratio means that the load without the change was held up."""
 PRECISION, PRECISION_HURRIED = 0.035, 0.06
@@ -267,7 +266,8 @@ def _own_verdict(probes: Probes) -> Limit | None:
     if credits and _stays_low(probes) and _returns(probes):
         return credits
     own = verdict_of(probes.base, probes.target)
-    return None if own is None or own.code in UNDECIDED or own.confidence == "possible" else own
+    is_open = own is None or own.code in UNDECIDED or (own.confidence == "possible" and own.code != HELD_UP)
+    return None if is_open else own
 
 
 def _stays_low(probes: Probes) -> bool:

@@ -99,7 +99,7 @@ def _told_apart(rows: Sequence[LoadRate]) -> list[TargetPart]:
     parts = [
         TargetPart(cap.quantity, cap.kind, cap.scope)
         for cap in CAPS
-        if cap.quantity != "requests" and cap.scope in scopes and (_has_mixes(rows) or cap.kind == kinds[-1])
+        if cap.quantity != "requests" and cap.scope in scopes and (has_mixes(rows) or cap.kind == kinds[-1])
     ]
     parts += _speed(rows)
     return [part for part in parts if _shows(rows, part)]
@@ -132,14 +132,15 @@ def _parallelism(at: PartCeiling) -> Parallelism:
 def _shows(rows: Sequence[LoadRate], part: TargetPart) -> bool:
     """True of a cap that different mixes reach if it counts both kinds."""
     at = ceiling(rows, part)
-    return at is not None and (part.kind != "any" or not _has_mixes(rows) or _has_mixes(at.members))
+    return at is not None and (part.kind != "any" or not has_mixes(rows) or has_mixes(at.members))
 
 
 def _differ(rows: Sequence[LoadRate], name: str) -> bool:
     return len({getattr(row, name) for row in rows if row.connections}) > 1
 
 
-def _has_mixes(rows: Sequence[LoadRate]) -> bool:
+def has_mixes(rows: Sequence[LoadRate]) -> bool:
+    """True if points differ in the share of reads that they ask for."""
     mixes = [row.mix for row in rows]
     return max(mixes, default=0.0) - min(mixes, default=0.0) >= MIXES_DIFFER
 
@@ -194,6 +195,8 @@ class LoadRate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Operations that the rate counts."""
     is_held_up: bool = False
     """This machine held the load up: the target allows this rate, and may allow more."""
+    is_starved: bool = False
+    """... and it was this machine's processors that gave the rate, also where others have the same."""
     clients: int = 1
     """Machines of the load, or addresses from which it comes."""
     workers: int = 1
@@ -291,7 +294,7 @@ class PartCeiling(msgspec.Struct, frozen=True, dict=True):
     error: float
     """Relative standard error."""
     members: tuple[LoadRate, ...]
-    """The points that show it, none of which was held up."""
+    """The points that show it, none of which was starved."""
     scatter: float = 0.0
     """Relative standard deviation between points that their own errors do not show."""
 
@@ -355,7 +358,7 @@ def ceiling(rows: Iterable[LoadRate], part: TargetPart, scatter: float = 0.0) ->
     found = [
         (value, math.hypot(row.rate_error(part.kind), scatter), row)
         for row in rows
-        if not row.is_held_up and (value := part.value_of(row))
+        if not row.is_starved and (value := part.value_of(row))
     ]
     found.sort(key=lambda one: -one[0])
     at: PartCeiling | None = None
@@ -415,7 +418,7 @@ class Judged(msgspec.Struct, frozen=True):
 
 def _caps(rows: Sequence[LoadRate]) -> list[TargetPart]:
     """The caps that the loads of points tell apart."""
-    of_kinds, has_connections = _has_mixes(rows), any(row.connections for row in rows)
+    of_kinds, has_connections = has_mixes(rows), any(row.connections for row in rows)
     files = len({row.files for row in rows})
     scopes = {"volume", *(["connection"] if has_connections else ()), *(["file"] if files > 1 else ())}
     return [part for part in CAPS_OF_PROFILES if (of_kinds or part.kind == "any") and part.scope in scopes]
@@ -619,7 +622,7 @@ def _judged(
         error = row.rate_error(binds.part.kind)
         if first > 0 and further and softness:
             error = math.hypot(error, softness * math.exp(SOFT_FALLS * (first - further[0][0])))
-        score += _log_likelihood(first, error, is_held_up=row.is_held_up)
+        score += _log_likelihood(first, error, row)
         holding = [at for at in tied if at.part in used] or tied
         used.setdefault(holding[0].part, holding[0])
         # A point that was held up shows that the target allows at least its rate.
@@ -643,12 +646,15 @@ def _tied(row: LoadRate, bounds: Sequence[tuple[float, PartCeiling]]) -> list[Pa
     return [at for room, at in bounds if room - bounds[0][0] <= row.error] or [bounds[0][1]]
 
 
-def _log_likelihood(room: float, error: float, *, is_held_up: bool) -> float:
+def _log_likelihood(room: float, error: float, row: LoadRate) -> float:
     """The likelihood of a rate that is lower than what a profile allows by a room in logarithms.
 
-    A load that was held up is anywhere below; that explains a low rate, and no equal ones.
+    A load that was held up has this rate or is anywhere below; that explains a low rate, and no equal ones.
     """
-    if is_held_up:
-        return math.log((1.0 if room > -DISTANCE_MAX * error else STRAY) / RANGE)
+    below = (1.0 if room > -DISTANCE_MAX * error else STRAY) / RANGE
+    if row.is_starved:
+        return math.log(below)
     normal = math.exp(-((room / error) ** 2) / 2) / (error * NORMAL)
+    if row.is_held_up:
+        return math.log((normal + below) / 2)
     return math.log((1 - STRAY) * normal + STRAY / RANGE)

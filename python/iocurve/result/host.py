@@ -114,12 +114,17 @@ class MachineMeter:
         }
 
     def _busiest(self, *, own: bool) -> tuple[float | None, float | None]:
-        """The largest run time and the largest delay of a thread, of the time for which it was seen."""
-        spans = [
-            (self._first[thread], last)
+        """The largest run time and the largest delay of a thread, of the time for which it was seen.
+
+        A thread that was seen for less than a quarter of the longest time is left out: one that begins only waits.
+        """
+        seen = [
+            (last.at_ns - self._first[thread].at_ns, self._first[thread], last)
             for thread, last in self._last.items()
-            if last.at_ns > self._first[thread].at_ns and (thread in self._own) is own
+            if (thread in self._own) is own
         ]
+        least_ns = max((seen_ns for seen_ns, *_ in seen), default=0) / 4
+        spans = [(first, last) for seen_ns, first, last in seen if seen_ns and seen_ns >= least_ns]
         if not spans:
             return None, None
         busy = max((last.run_ns - first.run_ns) / (last.at_ns - first.at_ns) for first, last in spans)

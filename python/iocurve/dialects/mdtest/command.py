@@ -22,7 +22,7 @@ from iocurve.dialects.mdtest import output
 from iocurve.dialects.mdtest.options import ITEMS_MAX, MdtestOptions, Table, parse
 from iocurve.dialects.mdtest.phases import Phase, Shape, of_iteration, wear_out
 from iocurve.dialects.registry import help_text
-from iocurve.engine.outcome import Outcome, WorkerOutcome
+from iocurve.engine.outcome import Outcome
 from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import Diagnostic, DialectError, TargetError
 from iocurve.foundation.units import SECOND_NS, counted
@@ -95,7 +95,8 @@ class _Table(msgspec.Struct):
                     sys.stdout.write(f"ERROR: {name}: {worker.error}\n")
             if one.state != "finished":
                 return
-        seconds = sum(max(map(_ended_ns, one.workers)) for one in outcomes) / SECOND_NS + self.sync_s
+        ends_ns = (max(max(worker.window_end_ns, worker.drained_ns) for worker in one.workers) for one in outcomes)
+        seconds = sum(ends_ns) / SECOND_NS + self.sync_s
         if self.phase.items:
             rate = self.phase.items / max(seconds, 1e-9)
             self.rates.setdefault(name, []).append(rate)
@@ -232,10 +233,6 @@ def _done_by_task(outcome: Outcome) -> list[int]:
         sum(kind.operations for kind in worker.operations.values()) + worker.drained_operations
         for worker in outcome.workers
     ]
-
-
-def _ended_ns(worker: WorkerOutcome) -> int:
-    return max(worker.window_end_ns, worker.drained_ns)
 
 
 def prepare(arguments: Sequence[str], **place: Unpack[Workplace]) -> ParsedCommand:

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from iocurve.analysis.limit_kinds import kind_of
 from iocurve.analysis.limits import Known, verdicts_of, wants_probe
+from iocurve.analysis.load_limits import HELD_UP
 from iocurve.analysis.load_names import rate_unit, workers_of
 from iocurve.analysis.observations import tells_nothing
 from iocurve.engine.derived import on_existing_files, with_workers
@@ -39,7 +40,7 @@ from iocurve.measure.run_files import RunFiles, tell_leftovers
 from iocurve.measure.scenario.caches import Caches
 from iocurve.measure.scenario.cases import Case, CaseGroup, Cases, groups_of
 from iocurve.measure.scenario.document import Form, Scenario
-from iocurve.measure.why import HELD_UP, diagnose
+from iocurve.measure.why import diagnose
 from iocurve.report.progress import View
 from iocurve.result import reference
 from iocurve.result.document import FamilyFacts, Point, Probe, Result, ScenarioFacts, TargetFacts
