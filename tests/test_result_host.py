@@ -66,8 +66,6 @@ def test_no_machine_is_busier_than_it_can_be(root: Path) -> None:
 
 
 def test_a_thread_that_was_seen_for_a_moment_tells_no_share_of_the_time(root: Path) -> None:
-    """A thread that only begins waits for its first processor all the time that it is there."""
-
     def thread(number: int, delay_ns: int) -> None:
         (path := root / f"proc/self/task/{number}/schedstat").parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"1000 {delay_ns} 1\n")

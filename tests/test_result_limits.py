@@ -266,12 +266,11 @@ def test_points_of_a_starved_load_prove_nothing() -> None:
 
 def test_equal_rates_show_a_limit_also_where_others_hold_the_processors() -> None:
     points = observed(target(volume_throughput=lambda load: 64 * MIB / load.block_bytes), LOADS, random.Random(1))
-    held_up = [replace(one, is_held_up=True) for _, one in points]
-    shown = limits_shown([one for _, one in points], SILENT)
-    of_limit = {key for key, found in shown.items() if found.code == "volume_throughput"}
-    assert {
-        key for key, found in limits_shown(held_up, SILENT).items() if found.code == "volume_throughput"
-    } == of_limit
+    quiet, held_up = (
+        {key for key, found in limits_shown(rows, SILENT).items() if found.code == "volume_throughput"}
+        for rows in ([one for _, one in points], [replace(one, is_held_up=True) for _, one in points])
+    )
+    assert held_up == quiet != set()
 
 
 @cases("analysis/dispersions")
@@ -372,9 +371,8 @@ def test_the_verdicts_of_a_result_use_its_points_together() -> None:
 
 def test_points_of_a_load_without_a_processor_stay_open() -> None:
     assert set(map(_code, verdicts_of(run(delay=0.96)))) == {("cpu_contention", "likely")}
-    # Part of the time it waits for the target.
-    found = set(map(_code, verdicts_of(run(delay=0.4))))
-    assert found == {("volume_throughput", "possible"), ("cpu_contention", "possible")}
+    sleeps = set(map(_code, verdicts_of(run(delay=0.4))))
+    assert sleeps == {("volume_throughput", "possible"), ("cpu_contention", "possible")}
 
 
 def test_a_target_that_tells_its_limits_is_judged_by_them() -> None:
