@@ -43,7 +43,7 @@ GROUPS = {
     "test_wording.py": "wording",
 }
 """Files whose tests run one after another in one process: what they share takes long to start."""
-SERVERS = {"ganesha", "restarting_ganesha", "cluster", "served", "volume", "shared_volume", "kernel_nfs"}
+SERVERS = {"ganesha", "restarting_ganesha", "cluster", "served", "volume", "shared_volume", "slow_volume", "kernel_nfs"}
 
 
 class Groups(LoadScopeScheduling):  # type: ignore[misc]
@@ -161,6 +161,13 @@ def _ray_addresses() -> Iterator[None]:
 def volume() -> Iterator[Server]:
     """An empty embedded volume without a service level."""
     with servers.volume("--profile=unlimited") as server:
+        yield server
+
+
+@pytest.fixture
+def slow_volume() -> Iterator[Server]:
+    """An empty embedded volume with a latency, so that a load without a rate leaves the processors idle."""
+    with servers.volume("--unlimited", "--latency", "2ms") as server:
         yield server
 
 

@@ -7,16 +7,16 @@ SEED_VOLUMES = 6
 SEED_RUN = 'rd=RndRead,wd=RndRead,sd=("sd*"),threads=25'
 
 
-def seed_files(directory: Path) -> Path:
+def seed_files(directory: Path, vms: int = SEED_HOSTS, volumes: int = SEED_VOLUMES) -> Path:
     """The parameter file that the script of the published test writes, with its includes."""
     hosts = ["hd=default,jvms=1,shell=ssh"]
-    hosts += [f"hd=vm{vm},system=vdbench-vnet1-{vm},user=root" for vm in range(1, SEED_HOSTS + 1)]
+    hosts += [f"hd=vm{vm},system=vdbench-vnet1-{vm},user=root" for vm in range(1, vms + 1)]
     (directory / "vnet1-hosts-nfs").write_text("\n".join(hosts) + "\n", encoding="utf-8")
     luns = ["sd=default,size=693g"]
     luns += [
         f"sd=sd-{vm}-{vol},host=vm{vm},lun=/mnt/vdb{vol}/file-{vm}-{vol},openflags=o_direct"
-        for vm in range(1, SEED_HOSTS + 1)
-        for vol in range(1, SEED_VOLUMES + 1)
+        for vm in range(1, vms + 1)
+        for vol in range(1, volumes + 1)
     ]
     (directory / "vnet1-luns-nfs").write_text("\n".join(luns) + "\n", encoding="utf-8")
     text = "include=vnet1-hosts-nfs\ninclude=vnet1-luns-nfs\n"

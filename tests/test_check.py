@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from goldens import data
 from programs import completed
 
 ROOT = Path(__file__).parents[1]
@@ -32,35 +33,12 @@ def test_a_cargo_that_is_missing_or_too_old_is_found_before_anything_else(tmp_pa
     assert not (tmp_path / "venv").exists()
 
 
-SKIPS = """
-import os
-import pytest
-
-def test_that_skips_itself() -> None:
-    pytest.skip("no peer")
-
-@pytest.mark.xfail
-def test_that_is_known_to_fail() -> None:
-    raise AssertionError
-
-def test_with_separate_directories() -> None:
-    for name in ("XDG_STATE_HOME", "XDG_RUNTIME_DIR"):
-        assert os.environ[name].startswith(os.environ["BASE"])
-"""
+SKIPS = data("scripts/tests_that_skip.txt")
 MODULE = """
 import pytest
 pytest.skip("no peer", allow_module_level=True)
 """
-GROUP = """
-import os
-from pathlib import Path
-import pytest
-
-@pytest.mark.parametrize("number", range(20))
-def test_some(number: int) -> None:
-    with Path(__file__).with_suffix(".workers").open("a") as file:
-        file.write(os.environ["PYTEST_XDIST_WORKER"] + "\\n")
-"""
+GROUP = data("scripts/tests_of_a_group.txt")
 SAID = "was skipped, which does not pass under CI: Skipped: no peer"
 
 

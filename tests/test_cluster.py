@@ -334,16 +334,7 @@ def test_nodes_that_start_at_once_join_a_local_cluster_that_leaves_nothing(
     assert started.StartedCluster.known() is None
 
 
-HERE = """
-import sys
-from ipaddress import IPv4Address
-from pathlib import Path
-from iocurve.cluster import session, started
-from iocurve.cli.dialects import run
-session.RAY_CURRENT = Path("of no cluster")
-started.FIRST_ADDRESS, started.PORT = IPv4Address("127.0.0.40"), int(sys.argv[1])
-raise SystemExit(run("diskspd", sys.argv[2:]))
-"""
+HERE = data("scripts/cluster_of_this_machine.txt")
 
 
 @pytest.mark.usefixtures("_ray_addresses")

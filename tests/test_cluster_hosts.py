@@ -304,26 +304,7 @@ def test_a_cluster_whose_program_was_killed_is_ended_by_the_next(tmp_path: Path)
     shutil.rmtree(made.directory)
 
 
-OWNER = """
-import os, subprocess, sys
-from iocurve.cluster import hosts
-from iocurve.cluster.started import StartedCluster
-from iocurve.machine.processes import Process
-
-class Connection:
-    class host: name = "vm1"
-    class input:
-        fileno = lambda: int(sys.argv[2])
-
-cluster = StartedCluster(sys.argv[1], owner=Process.this())
-cluster.adopt(subprocess.Popen(["sleep", "600"], start_new_session=True).pid, "ray")
-starting = hosts._Starting(cluster, print, False)
-starting._connections = [Connection]
-starting.hold()
-os.close(int(sys.argv[2]))
-print(*(one.pid for one in cluster.processes), flush=True)
-sys.stdin.read()
-"""
+OWNER = data("scripts/owner_of_a_cluster.txt")
 
 
 @pytest.mark.slow

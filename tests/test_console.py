@@ -216,20 +216,7 @@ def test_the_table_keeps_all_columns_at_120() -> None:
     names = ("sequential-64k-read nconnect 8 depth 256", "sequential-64k-write nconnect 8 depth 256")
     points = [one.replace(name=name) for one, name in zip(synthetic.envelope().points, names, strict=False)]
     lines = table_lines(120, *(point.replace(compared_with=names, noise="others") for point in points))
-    assert lines[0].split() == [
-        "point",
-        "IOPS",
-        "MiB/s",
-        "mean",
-        "p50",
-        "p99",
-        "p99.9",
-        "in",
-        "flight",
-        "limited",
-        "by",
-        "speedup",
-    ]
+    assert " ".join(lines[0].split()) == "point IOPS MiB/s mean p50 p99 p99.9 in flight limited by speedup"
 
 
 def test_an_empty_result_has_an_empty_table() -> None:

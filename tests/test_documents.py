@@ -8,6 +8,7 @@ import pytest
 
 import programs
 from goldens import data
+from published_vdbench import seed_files
 
 pytestmark = pytest.mark.slow
 
@@ -67,29 +68,11 @@ def test_a_diskspd_line_of_document_e(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pattern", DOCUMENT_B)
 def test_a_parameter_file_of_document_b(pattern: str, tmp_path: Path) -> None:
-    hosts = [f"hd=vm{vm},system=vdbench-vnet1-{vm},user=root" for vm in range(1, HOSTS + 1)]
-    luns = [
-        f"sd=sd-{vm}-{volume},host=vm{vm},lun=/mnt/vdb{volume}/file-{vm}-{volume},openflags=o_direct"
-        for vm in range(1, HOSTS + 1)
-        for volume in range(1, VOLUMES + 1)
-    ]
     work, *runs = DOCUMENT_B[pattern]
     defaults = [] if pattern == "FillWrite" else ["rd=default,warmup=60,elapsed=600,iorate=max"]
-    files = {
-        "vnet1-hosts-nfs": ["hd=default,jvms=1,shell=ssh", *hosts],
-        "vnet1-luns-nfs": ["sd=default,size=693g", *luns],
-        f"vnet1-{pattern}-workload": [
-            "include=vnet1-hosts-nfs",
-            "include=vnet1-luns-nfs",
-            work,
-            "* Run Defaults",
-            *defaults,
-            "* Run Definitions",
-            *runs,
-        ],
-    }
-    for name, lines in files.items():
-        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    seed_files(tmp_path, HOSTS, VOLUMES)
+    lines = ["include=vnet1-hosts-nfs", "include=vnet1-luns-nfs", work, "* Run Defaults", *defaults, *runs]
+    (tmp_path / f"vnet1-{pattern}-workload").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (tmp_path / "data").mkdir()
     size = "64m" if pattern == "FillWrite" else "2m"
     place = (f"--map-lun=/mnt/vdb*={tmp_path}/data/{{sd}}", "--size", size)

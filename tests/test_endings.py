@@ -33,22 +33,7 @@ from programs import IOCURVE, awaited, completed, iocurve, started, stopped
 pytestmark = pytest.mark.slow
 
 REPORT = {"points.csv", "report.html", "result.json"}
-SIGNAL_IN_AN_IMPORT = """
-import os, sys
-from iocurve.__main__ import main
-
-number, waited_for = int(sys.argv.pop(1)), {sys.argv.pop(1)}
-assert waited_for.isdisjoint(sys.modules)
-
-class Signal:
-    def find_spec(name, path=None, target=None):
-        if name in waited_for:
-            waited_for.remove(name)
-            os.kill(os.getpid(), number)
-
-sys.meta_path.insert(0, Signal)
-main()
-"""
+SIGNAL_IN_AN_IMPORT = data("scripts/signal_in_an_import.txt")
 SCENARIO = data("scenarios/endings.toml")
 
 
@@ -364,29 +349,7 @@ def test_ten_columns_hold_every_word(tmp_path: Path, monkeypatch: pytest.MonkeyP
 # ---- several signals
 
 
-SCRIPT = """
-import atexit, os, signal, sys
-from iocurve import cli
-from iocurve.cli import exits
-from iocurve.measure import interrupts
-
-def send(number):
-    os.kill(os.getpid(), number)
-
-def command(words):
-    interrupts.install()
-    send(signal.SIGTERM)
-
-def flush():
-    if {at} == "flush":
-        send(signal.SIGINT)
-    return True
-
-cli._run, exits.flush = command, flush
-if {at} == "exit":
-    atexit.register(send, signal.SIGINT)
-cli.main()
-"""
+SCRIPT = data("scripts/second_signal.txt")
 
 
 @pytest.mark.parametrize("at", ["flush", "exit", "never"])
@@ -395,26 +358,7 @@ def test_a_second_signal_at_the_end_changes_nothing(at: str) -> None:
     assert (ended.returncode, ended.stderr) == (143, "")
 
 
-WRITING = """
-import os, signal, sys
-from pathlib import Path
-from iocurve.measure import interrupts
-from iocurve.result.document_file import write_atomically
-
-interrupts.install()
-sync = os.fsync
-
-def signals(number):
-    os.kill(os.getpid(), signal.SIGTERM)
-    os.kill(os.getpid(), signal.SIGINT)
-    sync(number)
-
-os.fsync = signals
-try:
-    interrupts.undivided(write_atomically)(Path(sys.argv[1]), b"whole")
-except KeyboardInterrupt:
-    os._exit(interrupts.exit_status())
-"""
+WRITING = data("scripts/signals_while_writing.txt")
 
 
 def test_signals_wait_while_a_file_is_written(tmp_path: Path) -> None:

@@ -107,14 +107,14 @@ def test_a_directory_is_measured_and_left_as_it_was(tmp_path: Path, directory: P
     assert {path.name for path in (tmp_path / "out").iterdir()} >= {"report.html", "result.json", "points.csv"}
 
 
-def test_an_export_is_measured_and_left_as_it_was(tmp_path: Path, volume: Server) -> None:
-    result = measured(tmp_path, envelope(volume.url))
+def test_an_export_is_measured_and_left_as_it_was(tmp_path: Path, slow_volume: Server) -> None:
+    result = measured(tmp_path, envelope(slow_volume.url))
     assert (result.state, result.incomplete_reason) == ("finished", None)
     assert all(point.summary().operations for point in result.points)
     assert {point.axes["nconnect"] for point in result.points if point.family == "random-4k-depth"} == {1, 8}
     bulk = next(point for point in result.points if point.name == "sequential-64k-mix 100:0")
     assert bulk.summary().labels == ("payload_discarded",)
-    left = plan_of(worker(nfs_engine(volume.url), result.points[0].plan.groups[0].workers[0].files[0].path))
+    left = plan_of(worker(nfs_engine(slow_volume.url), result.points[0].plan.groups[0].workers[0].files[0].path))
     missing = left.groups[0].workers[0].files[0].replace(layout="existing")
     with pytest.raises(TargetError, match="does not exist"):
         local.run(plan_of(left.groups[0].workers[0].replace(files=(missing,))))

@@ -9,30 +9,12 @@ from pathlib import Path
 import pytest
 
 from bench.servers import IOCURVE, volume
-from goldens import cases
+from goldens import cases, data
 from programs import completed, fio_jobs
 
 IO_URING_SETUP, OPENAT2, EPOLL_PWAIT2 = 425, 437, 441
 
-WITHOUT_SYSTEM_CALL = """
-import ctypes, errno, os, struct, sys
-def step(code, jump_if, jump_else, k):
-    return struct.pack("HBBI", code, jump_if, jump_else, k)
-LOAD, JUMP_IF_EQUAL, RETURN, ALLOW, FAIL = 0x20, 0x15, 0x06, 0x7FFF0000, 0x00050000
-steps = (
-    step(LOAD, 0, 0, 0),
-    step(JUMP_IF_EQUAL, 0, 1, int(sys.argv[1])),
-    step(RETURN, 0, 0, FAIL | errno.ENOSYS),
-    step(RETURN, 0, 0, ALLOW),
-)
-code = ctypes.create_string_buffer(b"".join(steps))
-program = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code))
-libc = ctypes.CDLL(None, use_errno=True)
-NO_NEW_PRIVS, SECCOMP, FILTER = 38, 22, 2
-if libc.prctl(NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(SECCOMP, FILTER, program):
-    sys.exit(f"no filter: {os.strerror(ctypes.get_errno())}")
-os.execv(sys.argv[2], sys.argv[2:])
-"""
+WITHOUT_SYSTEM_CALL = data("scripts/without_system_call.txt")
 """Runs a program for which a system call does not exist (seccomp)."""
 
 

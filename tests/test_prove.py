@@ -260,7 +260,7 @@ def test_the_page_for_the_supplier() -> None:
 def proven(out: Path, *options: str) -> Any:
     """The document of an inconclusive proof on the embedded volume."""
     words = ("--throughput", "1MiB/s", "--size", "8MiB", "--out", str(out), "--json")
-    ran = iocurve("prove", "volume:unlimited", *words, *options)
+    ran = iocurve("prove", "volume:anf-standard?quota=1TiB", *words, *options)
     assert ran.returncode == 5, ran.stderr
     return json.loads(ran.stdout)
 

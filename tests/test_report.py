@@ -5,6 +5,7 @@ import io
 import os
 import re
 from collections.abc import Callable
+from html import escape
 from itertools import pairwise
 from pathlib import Path
 
@@ -146,8 +147,6 @@ def test_a_remark_is_no_doubt() -> None:
 @pytest.mark.parametrize(
     ("result", "charts"),
     [
-        pytest.param(synthetic.envelope(), 4, id="envelope"),
-        pytest.param(synthetic.fio_run(), 4, id="fio"),
         pytest.param(interrupted(), 1, id="interrupted"),
         pytest.param(synthetic.result([]), 0, id="empty"),
     ],
@@ -162,16 +161,20 @@ def test_the_page_opens_by_itself(result: Result, charts: int, tmp_path: Path) -
 SAVED = f"<script>{data('report/save_all.js')}</script></body>"
 
 
-def test_each_chart_can_be_saved_in_three_forms(tmp_path: Path) -> None:
+def test_each_chart_is_drawn_and_can_be_saved_in_three_forms(tmp_path: Path) -> None:
     made = report.html(ENVELOPE)
     (tmp_path / "page.html").write_text(made.replace("</body>", SAVED), encoding="utf-8")
-    lines = [line for line in visit(tmp_path / "page.html", tmp_path).console if "SAVED" in line]
+    seen = visit(tmp_path / "page.html", tmp_path)
+    lines = [line for line in seen.console if "SAVED" in line]
     saved = sorted(re.findall(r'SAVED (.*)", source', line)[0] for line in lines)
     slug = "4-kib-random-iops-by-mix"
     assert {f"{slug}.png data:image/png", f"{slug}.svg blob:", f"{slug}.csv blob:"} <= set(saved)
     assert len(saved) == 4 * 5, "of each chart three files, of which two are texts"
     assert any(line.startswith('"read:write","IOPS",') for line in saved)
     assert sum(line.startswith("<svg") for line in saved) == 4
+    assert (lines, seen.requests) == (seen.console, [])
+    assert len(re.findall(r'<svg[^>]*class="marks"', seen.dom)) == 4
+    assert ENVELOPE.result.name in seen.dom
 
 
 def test_the_visit_sees_errors_and_requests(tmp_path: Path) -> None:
@@ -222,6 +225,7 @@ def test_names_from_outside_stay_text(tmp_path: Path) -> None:
     report.write(read(whole.replace(name=hostile, points=(point,))), tmp_path)
     seen = visit(tmp_path / "report.html", tmp_path)
     assert (seen.console, seen.requests) == ([], [])
+    assert escape(hostile, quote=False) in seen.dom
     assert "<b>" not in re.sub(r"(?s)<ul class=.headlines.>.*?</ul>", "", seen.dom)
     assert len(re.findall(r'<svg[^>]*class="marks"', seen.dom)) == 4
 
@@ -321,14 +325,6 @@ def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
         report.write(FIO, tmp_path / "nowhere")
 
 
-def test_charts_are_images(tmp_path: Path) -> None:
-    written = report.write_images(ENVELOPE, tmp_path)
-    assert [path.suffix for path in written] == [".png", ".svg"] * 4
-    assert all(path.read_bytes().startswith(b"\x89PNG") for path in written[::2])
-    assert all("<svg" in path.read_text()[:200] for path in written[1::2])
-    assert written[0].name == "4-kib-random-iops-by-mix.png"
-
-
 def test_the_command_writes_images_to_directories_and_opens_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -338,9 +334,12 @@ def test_the_command_writes_images_to_directories_and_opens_the_page(
     words = ["report", str(tmp_path), "--png", str(tmp_path / "new/png"), "--svg", str(tmp_path / "svg"), "--open"]
     assert run(words) == 0
     paths = [Path(line) for line in capsys.readouterr().out.splitlines()]
-    assert [path.parent.name for path in paths[2:]] == ["png"] * 4 + ["svg"] * 4
-    assert all(path.is_file() for path in paths)
+    assert [(path.parent.name, path.suffix) for path in paths[2:]] == [("png", ".png")] * 4 + [("svg", ".svg")] * 4
+    assert all(path.is_file() for path in paths[:2])
     assert [path.stem for path in paths[2:6]] == [path.stem for path in paths[6:]]
+    assert paths[2].name == "4-kib-random-iops-by-mix.png"
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths[2:6])
+    assert all("<svg" in path.read_text()[:200] for path in paths[6:])
     # The width is at the start of the second part of a PNG.
     assert all(int.from_bytes(path.read_bytes()[16:20]) > 2 * report.IMAGE_WIDTH for path in paths[2:6])
     assert opened == [(tmp_path / "report.html").as_uri()]

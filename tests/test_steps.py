@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import iocurve
+from bench.servers import Server
 from goldens import cases, matches, present
 from iocurve.dialects import registry
 from iocurve.foundation.errors import DialectError, PlanError
@@ -29,6 +30,12 @@ def parameters(directory: Path, text: str) -> str:
 
 def mdtest(directory: Path, more: str = "") -> str:
     return f"mdtest -F -n 4 -d {directory}/tree{more}"
+
+
+@pytest.fixture
+def curve(tmp_path: Path, slow_volume: Server) -> str:
+    """The command line of a curve on a volume."""
+    return parameters(tmp_path, CURVE.replace("{path}/data", slow_volume.url.replace("?", "/data?")))
 
 
 def ran(line: str, directory: Path) -> Result:
@@ -62,9 +69,9 @@ def test_all_points_of_a_command_are_planned(tmp_path: Path) -> None:
     assert len(again.points) == again.points_planned == 3
 
 
-@pytest.mark.slow
-def test_all_points_of_a_parameter_file_are_planned(tmp_path: Path) -> None:
-    result = ran(parameters(tmp_path, CURVE.replace("curve=", "stopcurve=0.0000001,curve=")), tmp_path)
+def test_all_points_of_a_parameter_file_are_planned(tmp_path: Path, curve: str) -> None:
+    (tmp_path / "p").write_text((tmp_path / "p").read_text().replace("curve=", "stopcurve=0.0000001,curve="))
+    result = ran(curve, tmp_path)
     assert ([point.name for point in result.points], result.points_planned) == (["rd1", "rd1_(50%)"], 2)
 
 
@@ -132,9 +139,8 @@ def test_a_program_measures_all_phases(tmp_path: Path, capsys: pytest.CaptureFix
     assert ([point.name for point in elbencho.points], capsys.readouterr().out) == (["WRITE", "READ", "RMFILES"], "")
 
 
-@pytest.mark.slow
-def test_a_program_measures_curves(tmp_path: Path) -> None:
-    _, *words = parameters(tmp_path, CURVE).split()
+def test_a_program_measures_curves(tmp_path: Path, curve: str) -> None:
+    _, *words = curve.split()
     result = as_written("vdbench", registry.load("vdbench").prepare(words))(NoView(), lambda _: None)
     rates = [point.plan.groups[0].workers[0].rate for point in result.points]
     assert [point.name for point in result.points] == ["rd1", "rd1_(50%)", "rd1_(100%)"]

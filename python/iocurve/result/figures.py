@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cache
 from typing import TypeAlias, get_args
 
 from iocurve.engine.plan import OperationKind
@@ -137,6 +138,7 @@ LATENCY_NAMES = {f"p{percent:g}_us".replace(".", "_"): percent for percent in PE
 """Percentiles by name: ``p99_9_us`` is the 99.9th percentile."""
 
 
+@cache
 def of_kind(name: str) -> tuple[str | None, str]:
     """Kind and figure of a name as tables have it: ``read_p99_us`` is ``p99_us`` of ``read``; None: of all kinds."""
     for kind in _KINDS:
