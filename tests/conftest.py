@@ -20,6 +20,7 @@ from xdist.scheduler.loadscope import LoadScopeScheduling  # type: ignore[import
 
 from bench import servers
 from bench.servers import Server
+from programs import volume_here
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
@@ -159,8 +160,8 @@ def _ray_addresses() -> Iterator[None]:
 
 @pytest.fixture
 def volume() -> Iterator[Server]:
-    """An empty embedded volume without a service level."""
-    with servers.volume("--profile=unlimited") as server:
+    """An empty embedded volume without a service level, in threads of this process."""
+    with volume_here() as server:
         yield server
 
 

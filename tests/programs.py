@@ -1,19 +1,24 @@
-"""Command lines of iocurve, in this process, and others."""
+"""Command lines and volumes of iocurve, in this process, and others."""
 
 import io
 import json
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
+from bench.servers import Server
 from iocurve.cli import main
 from iocurve.measure import interrupts
+from iocurve.volume.control import Control, control_socket
+from iocurve.volume.serve import serve
+from iocurve.volume.spec import Setting, spec_of, volume_of
 
 T = TypeVar("T")
 IOCURVE = (sys.executable, "-m", "iocurve")
@@ -36,6 +41,18 @@ def iocurve(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedPro
         patch.setattr(sys, "stdin", io.StringIO())
         status = status_of(*arguments)
     return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
+
+
+@contextmanager
+def volume_here(settings: Mapping[str, Setting] | None = None, **export: Setting) -> Iterator[Server]:
+    """A volume in threads of this process, by default without limits; a program would load the package again."""
+    spec = volume_of([spec_of({"profile": "unlimited"} | export)], dict(settings or {}))
+    served = serve(spec.config())
+    try:
+        with control_socket(Control(served, spec.export), served.port):
+            yield Server(pid=os.getpid(), port=served.port, mount_port=served.port, export="/vol")
+    finally:
+        served.stop()
 
 
 def stopped(process: subprocess.Popen[str], number: int | None = None) -> subprocess.CompletedProcess[str]:

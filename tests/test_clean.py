@@ -52,12 +52,18 @@ def left(directory: Path, *names: str, size: int = 4096, pid: int = DEAD_PROCESS
     return manifest
 
 
-def measured(target: str | Path, out: Path, number: int, *more: str) -> list[str]:
-    """The stderr of an envelope of small files that gets a signal once it has measured a point."""
+def signalled(place: Place, target: str | Path, out: Path, number: int, *more: str) -> list[str]:
+    """The stderr of an envelope of small files that gets a signal once it has laid them out."""
+    before = laid_out(place)
     options = ("--quick", "--no-confirm", "--retries", "0", "--size", "8MiB", "--out", str(out), *more)
     with started("envelope", str(target), *options) as process:
-        awaited((out / "result.json").exists, "no point is measured")
+        awaited(lambda: laid_out(place) > before, "no file is laid out")
         return stopped(process, number).stderr.splitlines()
+
+
+def laid_out(place: Place) -> int:
+    """The number of runs whose files are there."""
+    return sum(any(file.id for file in one.files) for one in manifests_of(place))
 
 
 # ---- after kill -9
@@ -75,12 +81,12 @@ def manifests_of(place: Place) -> list[Manifest]:
 def test_what_a_killed_run_left_is_told_and_removed(tmp_path: Path) -> None:
     (data := tmp_path / "data").mkdir()
     (data / "precious").write_text("data")
-    measured(data, tmp_path / "out", signal.SIGKILL)
+    signalled(LocalPlace(data), data, tmp_path / "out", signal.SIGKILL)
     (manifest,) = [Manifest.read(LocalPlace(data), name) for name in LocalPlace(data).names(SUFFIX)]
     names = [file.name for file in manifest.files]
     assert {path.name for path in data.iterdir()} == {"precious", manifest.name, *names}
     assert [file.bytes for file in manifest.files] == [2 << 20] * 4
-    assert note_of(manifest, data) in measured(data, tmp_path / "again", signal.SIGINT)
+    assert note_of(manifest, data) in signalled(LocalPlace(data), data, tmp_path / "again", signal.SIGINT)
     asked = printed("clean", str(data), status=1).splitlines()
     assert asked[-2:] == ["Remove 4 files (8 MiB)? Say so with --yes.", "nothing is removed"]
     assert cleaned(data)[-1] == "removed 4 files"
@@ -91,18 +97,18 @@ def test_what_a_killed_run_left_is_told_and_removed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", ["3", "4.1"])
 def test_an_export_is_cleaned_without_a_mount(tmp_path: Path, volume: Server, version: str) -> None:
     url = volume.url_of(version)
-    measured(url, tmp_path / "out", signal.SIGKILL)
-    assert cleaned(url)[-1] == "removed 4 files"
     place = NfsPlace(NfsTarget.of(url).mount(1))
+    signalled(place, url, tmp_path / "out", signal.SIGKILL)
+    assert cleaned(url)[-1] == "removed 4 files"
     assert [name for name in place.names("") if name.startswith("iocurve-envelope")] == []
 
 
 def test_a_new_file_that_the_user_named_is_cleaned_too(tmp_path: Path) -> None:
     named = tmp_path / "named"
-    measured(named, tmp_path / "out", signal.SIGKILL, "--create")
+    signalled(LocalPlace(tmp_path), named, tmp_path / "out", signal.SIGKILL, "--create")
     assert named.exists()
     assert cleaned(tmp_path)[-2:] == ["  named", "removed 1 file"]
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert not list(tmp_path.glob("named*"))
 
 
 FIO = ("fio", "--name=j", "--bs=4k", "--size=1m", "--iodepth=1", "--time_based", "--runtime=60", "--unlink=1")
@@ -112,7 +118,7 @@ def unlinked(directory: Path, number: int) -> None:
     """Sends a signal to a job of fio that has laid out its file, and removes the file at the end."""
     place = LocalPlace(directory)
     with started(*FIO, cwd=directory) as process:
-        awaited(lambda: any(file.id for one in manifests_of(place) for file in one.files), "no file is laid out")
+        awaited(lambda: laid_out(place), "no file is laid out")
         stopped(process, number)
 
 
@@ -185,7 +191,7 @@ def test_a_load_that_creates_files_names_those_that_it_does_not_keep(tmp_path: P
 
 DIALECTS = {
     "fio": "fio --name=j --filename={0}/new --size=64k",
-    "diskspd": "diskspd -c64K -d1 -W0 {0}/new",
+    "diskspd": "diskspd -c64K -d1 -W0 -g64 {0}/new",
     "vdbench": "vdbench -f {0}/../parameters -o {0}/../output",
     "vdbench of files": "vdbench -f {0}/../trees -o {0}/../output",
 }

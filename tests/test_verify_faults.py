@@ -3,12 +3,13 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.servers import volume as serve
+from bench.servers import Server
 from goldens import cases, present
 from iocurve.dialects.fio.command import parsed, read_command
 from iocurve.dialects.fio.job import FioCommand
@@ -20,8 +21,8 @@ from iocurve.foundation.units import KIB
 from iocurve.measure import local
 from iocurve.measure.jobs import convert
 from iocurve.volume.config import FaultRate
-from iocurve.volume.spec import VolumeSpec, read_spec, spec_of, volume_of
-from programs import iocurve
+from iocurve.volume.spec import Setting, VolumeSpec, read_spec, spec_of, volume_of
+from programs import iocurve, volume_here
 from vdbench_runs import report
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("runtime")]
@@ -35,12 +36,11 @@ FAULTS = ("torn-write", "lost-write", "misdirected-write")
 SERVED = pytest.mark.parametrize(("store", "version"), [("memory", "3"), ("directory", "3"), ("memory", "4.1")])
 
 
-def options(directory: Path, fault: str, store: str = "memory", seed: int = 1) -> list[str]:
-    """Options of a volume with one kind of fault and a log of it."""
+def serve(directory: Path, fault: str, store: str = "memory", seed: int = 1) -> AbstractContextManager[Server]:
+    """A volume with one kind of fault and a log of it."""
     (place := directory / "files").mkdir(exist_ok=True)
-    served = ["--store", str(place), "--no-root-squash"] if store == "directory" else []
-    log = ["--fault-seed", str(seed), "--fault-log", str(directory / "log")]
-    return ["--profile=unlimited", *served, "--fault", fault, *log]
+    served: dict[str, Setting] = {"store": str(place), "root_squash": False} if store == "directory" else {}
+    return volume_here({"fault": [fault], "fault_seed": seed, "fault_log": str(directory / "log")}, **served)
 
 
 def records(directory: Path) -> list[dict[str, Any]]:
@@ -77,7 +77,7 @@ def found_by_fio(
     directory: Path, fault: str, store: str, version: str
 ) -> tuple[Sequence[DifferenceOutcome], list[dict[str, Any]]]:
     """The differences that two passes of a job find on a volume with a fault, and the log of the volume."""
-    with serve(*options(directory, fault, store)) as server:
+    with serve(directory, fault, store) as server:
         differences = fio(server.url_of(version), directory, "--loops=2")
     return differences, records(directory)
 
@@ -157,7 +157,7 @@ def test_fio_finds_every_stale_read(store: str, version: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("version", ["3", "4.1"])
 def test_a_job_file_finds_what_fio_finds(version: str, tmp_path: Path) -> None:
-    with serve(*options(tmp_path, "lost-write=0.05,flip-bit=1e-6")) as server:
+    with serve(tmp_path, "lost-write=0.05,flip-bit=1e-6") as server:
         (tmp_path / "job.toml").write_text(convert(parsed(prepared_fio(server.url_of(version), tmp_path))))
         differences = differences_of(next(prepare_native([str(tmp_path / "job.toml")]).plans()))
     lost = {record["offset"] for record in records(tmp_path) if record["fault"] == "lost-write"}
@@ -172,7 +172,7 @@ def test_the_same_seed_hits_the_same_operations(tmp_path: Path) -> None:
     logs = []
     for name, seed in (("a", 5), ("b", 5), ("c", 6)):
         (directory := tmp_path / name).mkdir()
-        with serve(*options(directory, "lost-write=0.05,flip-bit=1e-6", seed=seed)) as server:
+        with serve(directory, "lost-write=0.05,flip-bit=1e-6", seed=seed) as server:
             fio(server.url, directory)
         logs.append(records(directory))
     assert logs[0] == logs[1]
@@ -181,7 +181,7 @@ def test_the_same_seed_hits_the_same_operations(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("fault", "errno"), [("eio", "Input/output error"), ("enospc", "No space left on device")])
 def test_an_operation_that_fails_is_named(fault: str, errno: str, tmp_path: Path) -> None:
-    with serve(*options(tmp_path, f"{fault}=0.01")) as server:
+    with serve(tmp_path, f"{fault}=0.01") as server:
         job = ["--name=a", "--rw=write", "--bs=4k", "--size=4m", "--ioengine=nfs", f"--nfs_url={server.url}"]
         ended = iocurve("fio", *job, "--filename=data", cwd=tmp_path)
         shown = iocurve("volume", "stats", str(server.port), "--json")
@@ -219,7 +219,7 @@ def vdbench(port: int, directory: Path, option: str, rdpct: int = 0) -> list[tup
 @pytest.mark.parametrize("fault", FAULTS)
 def test_vdbench_finds_every_write_that_is_not_stored(fault: str, tmp_path: Path) -> None:
     """Before it writes a block it reads the block; what it does not write again, a recovery reads."""
-    with serve(*options(tmp_path, f"{fault}=0.02")) as server:
+    with serve(tmp_path, f"{fault}=0.02") as server:
         found = vdbench(server.port, tmp_path, "-j")
         found += vdbench(server.port, tmp_path, "-jro")
     injected = [record for record in records(tmp_path) if record["generation"] > LAYOUT]
@@ -241,7 +241,7 @@ def test_vdbench_finds_every_write_that_is_not_stored(fault: str, tmp_path: Path
 
 @pytest.mark.parametrize("fault", ["flip-bit=2e-6", "stale-read=0.02"])
 def test_vdbench_finds_every_read_that_is_wrong(fault: str, tmp_path: Path) -> None:
-    with serve(*options(tmp_path, fault)) as server:
+    with serve(tmp_path, fault) as server:
         found = vdbench(server.port, tmp_path, "-v", rdpct=50)
     # A block that was never written has no known content.
     injected = [record for record in records(tmp_path) if record["generation"] > LAYOUT]
@@ -276,7 +276,8 @@ def test_what_is_no_fault_is_refused(settings: dict[str, Any], message: str) -> 
 
 def test_a_log_that_is_there_is_kept(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("another user's letters")
-    ended = iocurve("volume", "serve", *options(tmp_path, "eio"))
+    log = str(tmp_path / "log")
+    ended = iocurve("volume", "serve", "--profile=unlimited", "--fault", "eio", "--fault-log", log)
     assert ended.returncode != 0
     assert f"cannot create the fault log {tmp_path}/log: File exists" in ended.stderr
     assert (tmp_path / "log").read_text() == "another user's letters"
