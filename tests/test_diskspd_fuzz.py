@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fio_machine import HeldMachine
+from goldens import rows
 from iocurve import _native
 from iocurve.dialects.diskspd.command import explanation, profile_output, read_command
 from iocurve.dialects.diskspd.read.options import OPTIONS
@@ -20,27 +21,12 @@ from iocurve.foundation.errors import DialectError, PlanError
 pytestmark = pytest.mark.slow
 
 MACHINE = HeldMachine(paths={"/dev/sdx": ("block", 1 << 30), "/d/f": ("file", 1 << 20)}, directories=frozenset({"/d"}))
+WORDS: dict[str, list[str]] = dict(rows("diskspd/fuzz"))
 VALUES = st.one_of(
-    st.sampled_from(
-        ["", "0", "1", "2", "8", "64K", "4b", "1M:2M", "100i", "-1", "+3", "1e9", "K", "9" * 30, "9" * 5000]
-    ),
-    st.sampled_from(
-        ["s50", "dpct90/10:5/20", "dabs10/64K:5/128K", "dpct", "dabs0/1:", "i64K", "i", "uw", "h", "m", "bmr"]
-    ),
-    st.sampled_from(
-        ["p", "xml", "pxml", "text", "g0,1", "g1,0", "1,2", "g", ",", "PROCESS", "rst", "1M,f", "r", "f", "\0"]
-    ),
-    st.integers(-5, 2**70).map(str),
-    st.text(max_size=10),
+    st.sampled_from([*WORDS["values"], "9" * 5000]), st.integers(-5, 2**70).map(str), st.text(max_size=10)
 )
 FLAGS = st.tuples(st.sampled_from("-/"), st.sampled_from(sorted(OPTIONS)), VALUES).map("".join)
-WORDS = st.one_of(
-    FLAGS,
-    st.sampled_from(
-        ["f", "/d/f", "/dev/sdx", "#0", "E:", "nfs://h/v/f", "nfs://", "--out=x", "--out", "-", "/", "", "*1"]
-    ),
-    st.text(max_size=12),
-)
+ARGUMENTS = st.one_of(FLAGS, st.sampled_from(WORDS["arguments"]), st.text(max_size=12))
 
 # -- lines as people write them ----------------------------------------------------------------------------------------
 
@@ -113,13 +99,13 @@ def answered(arguments: list[str]) -> bool:
     return False
 
 
-@settings(max_examples=300, deadline=None)
-@given(st.lists(WORDS, max_size=7), st.sampled_from([[], ["f"], ["-c1M", "g", "h"]]))
+@settings(max_examples=200, deadline=None)
+@given(st.lists(ARGUMENTS, max_size=7), st.sampled_from([[], ["f"], ["-c1M", "g", "h"]]))
 def test_no_command_line_breaks_the_dialect(line: list[str], targets: list[str]) -> None:
     answered([*line, *targets])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(SLIPS)
 def test_no_slip_of_the_hand_breaks_the_dialect(line: str) -> None:
     answered(line.split())
@@ -157,8 +143,7 @@ def test_a_line_is_the_same_as_a_profile(tmp_path_factory: pytest.TempPathFactor
 
 # -- profiles ----------------------------------------------------------------------------------------------------------
 
-TEXTS = st.sampled_from(["", "0", "1", "-1", "4K", "true", "yes", "*1", "*0", "*", "9" * 30, "\u0661", " 5 "])
-NAMES = st.sampled_from(["Path", "Random", "Range", "Target", "TimeSpan", "Weight", "Blocksize", "a:b", "Affinity"])
+TEXTS, NAMES = st.sampled_from(WORDS["texts"]), st.sampled_from(WORDS["names"])
 Change = Callable[[ElementTree.Element, ElementTree.Element], None]
 
 

@@ -26,7 +26,7 @@ from iocurve.engine import plan
 from iocurve.engine.outcome import LogOutcome, WorkerOutcome
 from iocurve.foundation.errors import DialectError, PlanError
 from iocurve.job.explain import load_text
-from programs import completed, status_of
+from programs import FIO, completed, status_of
 from test_fio_output import GROUPED, fio, fio_job, jobs_of, measured
 
 MS = 1_000_000
@@ -144,7 +144,7 @@ def test_names_and_columns_are_those_of_fio(tmp_path: Path) -> None:
         "--write_bw_log=x --write_iops_log=x --write_lat_log=x --write_hist_log=x --log_hist_msec=1 --log_offset=1"
     )
     # Long enough for a histogram.
-    command = ["fio", "--name=a", "--size=1m", "--thinktime=1000", "--thinktime_blocks=8", *options.split()]
+    command = [*FIO, "--name=a", "--size=1m", "--thinktime=1000", "--thinktime_blocks=8", *options.split()]
     assert completed(command, cwd=tmp_path).returncode == 0
     theirs = {path.name: path.read_text().splitlines() for path in tmp_path.glob("*.log")}
     ours = written(options, worker(log_of(EACH[:1])))
@@ -172,7 +172,7 @@ def test_the_fields_of_version_3() -> None:
 @pytest.mark.parametrize("version", [2, 3, 4, 5])
 def test_as_many_fields_as_fio_writes(version: int, tmp_path: Path) -> None:
     options = f"{GROUPED} --terse-version={version} --output-format=terse"
-    done = completed(["fio", *options.replace("--runtime=2", "--runtime=1").split()], cwd=tmp_path)
+    done = completed([*FIO, *options.replace("--runtime=2", "--runtime=1 --rate_iops=1000").split()], cwd=tmp_path)
     theirs, ours = done.stdout.strip().split(";"), terse(fio(options))
     # A disk under the directory has nine more.
     assert len(theirs) - len(ours) in {0, 9}
@@ -252,26 +252,19 @@ def test_all_directions_as_one_and_apart() -> None:
 
 # ---- traces
 
-VERSION_2 = data("fio/iolog_2.log")
-VERSION_3 = data("fio/iolog_3.log")
+VERSION_2, VERSION_3 = data("fio/iolog_2.log"), data("fio/iolog_3.log")
 
 
-AS_IT_IS = Deferred()
-
-
-def records(text: str, tmp_path: Path, options: Deferred = AS_IT_IS) -> list[tuple[int, ...]]:
+def records(text: str, tmp_path: Path, options: Deferred | None = None) -> list[tuple[int, ...]]:
     """Due time in ms, offset, bytes, file, kind."""
     (tmp_path / "trace").write_text(text)
-    packed = Path(read(tmp_path / "trace", options).path).read_bytes()
+    packed = Path(read(tmp_path / "trace", options or Deferred()).path).read_bytes()
     return [(row[0] // MS, *row[1:]) for row in struct.iter_unpack("<QQIIIxxxx", packed)]
 
 
-def test_version_2_waits_until_times_since_the_start(tmp_path: Path) -> None:
+def test_version_2_waits_until_times_and_version_3_keeps_distances_also_where_time_goes_back(tmp_path: Path) -> None:
+    """The first record of version 3 has no distance: the time before it is 0."""
     matches("fio#version 2 waits", records(VERSION_2, tmp_path))
-
-
-def test_version_3_keeps_distances_and_goes_on_where_time_goes_back(tmp_path: Path) -> None:
-    """The first has none: the time before it is 0."""
     matches("fio#version 3 keeps", records(VERSION_3, tmp_path))
 
 

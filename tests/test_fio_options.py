@@ -29,7 +29,7 @@ from iocurve.engine.plan import Worker
 from iocurve.foundation.errors import DialectError, PlanError
 from iocurve.job.model import PARTS, Percent, PerKind
 from iocurve.measure import jobs
-from programs import completed
+from programs import FIO, completed
 
 MACHINE = HeldMachine(directories=frozenset({"/d"}))
 
@@ -269,7 +269,7 @@ def run_fio(case: Case, directory: Path) -> dict[str, Any]:
 
 
 def called(case: Case, directory: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    command = ["fio", *case.arguments.split(), *more]
+    command = [*(FIO if more else FIO[:1]), *case.arguments.split(), *more]
     environment = os.environ | case.environment
     return completed(command, cwd=directory, env=environment)
 

@@ -174,7 +174,7 @@ def test_numbers_as_fio_shortens_them(value: float, base: int, text: str) -> Non
 
 @pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
 def test_keys_are_those_of_fio(tmp_path: Path) -> None:
-    arguments = GROUPED.replace("--runtime=2", "--runtime=1").split()
+    arguments = GROUPED.replace("--runtime=2", "--runtime=1 --rate_iops=1000").split()
     done = completed(["fio", *arguments, "--lat_percentiles=1", "--output-format=json"], cwd=tmp_path)
     theirs = json.loads(done.stdout[done.stdout.index("{") :])
     prepared = fio(f"{GROUPED} --lat_percentiles=1")

@@ -1,7 +1,6 @@
 """Points that take turns: their order, their merged outcome, their gains, repeats of disturbed runs, resuming."""
 
 import math
-import random
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -366,25 +365,14 @@ def test_a_ratio_is_the_geometric_mean_of_the_pairs_with_students_interval() -> 
 
 
 def standard_error_ratio(correlation: float) -> float:
-    """True by shown standard error of the mean of four pairs A B B A A B B A in AR(1) noise, by simulation."""
-    chance = random.Random(1)
-    means, shown = [], []
-    for _ in range(40_000):
-        level, noise = chance.gauss(0, 1), []
-        for _ in range(8):
-            noise.append(level)
-            level = correlation * level + math.sqrt(1 - correlation**2) * chance.gauss(0, 1)
-        first, second, third, fourth = (
-            noise[1] - noise[0],
-            noise[2] - noise[3],
-            noise[5] - noise[4],
-            noise[6] - noise[7],
-        )
-        means.append((first + second + third + fourth) / 4)
-        forward, back = (first + third) / 2, (second + fourth) / 2
-        rest = (first - forward) ** 2 + (third - forward) ** 2 + (second - back) ** 2 + (fourth - back) ** 2
-        shown.append(rest / 2 / 4)
-    return math.sqrt(sum(mean**2 for mean in means) / sum(shown))
+    """True by shown standard error of the mean of four pairs A B B A A B B A in AR(1) noise, by its covariances."""
+    turns = np.arange(8)
+    noise = correlation ** np.abs(turns - turns[:, None])
+    pairs = np.eye(8)[[1, 2, 5, 6]] - np.eye(8)[[0, 3, 4, 7]]
+    of_pairs = pairs @ noise @ pairs.T
+    # The deviations of two values from their mean, squared, are half of the square of their difference.
+    rest = sum(one @ of_pairs @ one / 2 for one in ([1, 0, -1, 0], [0, 1, 0, -1]))
+    return math.sqrt(of_pairs.sum() / 16 / (rest / 2 / 4))
 
 
 def test_a_steady_drift_changes_neither_the_ratio_nor_its_interval() -> None:

@@ -20,7 +20,7 @@ from iocurve.engine.derived import unpack
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import LogPlan, Plan, SyncKind
 from iocurve.measure import local
-from programs import IOCURVE, completed, fio_jobs
+from programs import FIO, IOCURVE, completed, fio_jobs
 
 pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
 
@@ -171,7 +171,7 @@ def test_cached_pages_are_dropped_at_each_timed_pass_as_in_fio(options: str, tmp
         assert least <= drops <= (files * (passes + 1) if files else 1)
 
 
-TOOLS = (("fio",), (*IOCURVE, "fio"))
+TOOLS = (FIO, (*IOCURVE, "fio"))
 
 
 def dropped_by(tool: tuple[str, ...], options: str, directory: Path) -> tuple[int, int]:
@@ -310,7 +310,7 @@ def by_fio(case: Case, directory: Path) -> Done:
     prepared_directory(directory)
     logs = directory.with_name("logs")
     logs.mkdir()
-    command = ["fio", *case.options.split(), "--output-format=json", f"--write_lat_log={logs}/l", "--log_offset=1"]
+    command = [*FIO, *case.options.split(), "--output-format=json", f"--write_lat_log={logs}/l", "--log_offset=1"]
     command += [f"--aux-path={logs}"]
     done = completed(command, cwd=directory, timeout=100)
     assert done.returncode == 0, done.stderr
