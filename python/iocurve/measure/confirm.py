@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from iocurve.analysis.fingerprints import MATTERS, Response
-from iocurve.analysis.limit_kinds import LIMIT_KINDS, UNKNOWN, Experiment, Limit, is_sure, kind_of
+from iocurve.analysis.limit_kinds import LIMIT_KINDS, Experiment, Limit, is_sure, kind_of
 from iocurve.analysis.limits import verdict_of
 from iocurve.analysis.load_limits import BUSY
 from iocurve.analysis.measured_load import MeasuredLoad
@@ -316,7 +316,7 @@ def _next_limit(probes: Probes, without: Variation) -> Limit | None:
 def _diagnosed(probes: Probes, plan: Plan, before: Limit | None, outcome: Outcome = "inconclusive") -> Confirmation:
     """The limit that all probes find, and what that says of the verdict before."""
     verdict, _ = diagnose(plan, probes.target, probes.run, probes.until_s - probes.clock(), probes.clock)
-    if verdict.code != UNKNOWN and outcome == "inconclusive":
+    if is_sure(verdict) and outcome == "inconclusive":
         agrees = before is None or before.code in UNDECIDED or before.code == verdict.code
         outcome = "found" if agrees else "refuted"
     return Confirmation(outcome, verdict, verdict.evidence)
