@@ -34,6 +34,8 @@ from iocurve.targets.opened_target import UNOPENED
 from programs import IOCURVE, iocurve
 
 TINY = data("scenarios/tiny.toml")
+PLAIN = re.sub("cache = .*", 'cache = "untouched"', TINY)
+"""Without the runs that show what caches do."""
 
 
 def tiny(tmp_path: Path, text: str = TINY) -> Scenario:
@@ -188,7 +190,7 @@ def test_a_file_says_whether_to_probe(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_an_interrupted_run_resumes(tmp_path: Path) -> None:
-    asked = request(tiny(tmp_path), tmp_path / "data")
+    asked = request(tiny(tmp_path, PLAIN), tmp_path / "data")
     first = carried_out(replace(asked, is_wanted=lambda case: case.family.name == "mix"))
     whole = carried_out(asked, earlier=first)
     assert (whole.points[:4], [point.family for point in whole.points[4:]]) == (first.points, ["again", "again"])
@@ -198,7 +200,7 @@ def test_an_interrupted_run_resumes(tmp_path: Path) -> None:
 def test_a_point_that_fails_costs_only_itself_and_is_measured_by_a_resumed_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, count = request(tiny(tmp_path), tmp_path / "data"), iter(range(100))
+    asked, count = request(tiny(tmp_path, PLAIN), tmp_path / "data"), iter(range(100))
 
     def measure(*arguments: Any) -> tuple[Point, Any]:
         point, uses = whole(*arguments)
@@ -221,7 +223,7 @@ def test_a_point_that_fails_costs_only_itself_and_is_measured_by_a_resumed_run(
 
 def test_each_point_is_kept_as_soon_as_it_is_measured(tmp_path: Path) -> None:
     kept: list[int] = []
-    carried_out(request(tiny(tmp_path), tmp_path / "data"), lambda result: kept.append(len(result.points)))
+    carried_out(request(tiny(tmp_path, PLAIN), tmp_path / "data"), lambda result: kept.append(len(result.points)))
     assert list(dict.fromkeys(kept)) == [1, 2, 3, 4, 5, 6]
 
 
@@ -229,7 +231,7 @@ def test_each_point_is_kept_as_soon_as_it_is_measured(tmp_path: Path) -> None:
 def test_an_existing_file_is_overwritten_only_if_allowed(tmp_path: Path) -> None:
     path = tmp_path / "precious"
     path.write_bytes(b"x" * (8 << 20))
-    asked = replace(request(tiny(tmp_path), tmp_path / "data"), targets={"volume": targets.parse(str(path))})
+    asked = replace(request(tiny(tmp_path, PLAIN), tmp_path / "data"), targets={"volume": targets.parse(str(path))})
     with pytest.raises(TargetError, match="--overwrite to allow the writes"):
         carried_out(asked)
     assert path.read_bytes() == b"x" * (8 << 20)
@@ -239,7 +241,7 @@ def test_an_existing_file_is_overwritten_only_if_allowed(tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_the_command_resumes_only_the_same_scenario(tmp_path: Path) -> None:
-    asked = request(tiny(tmp_path), tmp_path / "data")
+    asked = request(tiny(tmp_path, PLAIN), tmp_path / "data")
     out = tmp_path / "out"
     command.run(asked, out, resume=False)
     assert len(Result.read(out / RESULT_NAME).points) == 6
@@ -258,7 +260,9 @@ def test_points_are_chosen_by_family_and_axis(tmp_path: Path) -> None:
 def test_an_interrupted_run_keeps_its_points_and_can_be_resumed(tmp_path: Path) -> None:
     """Ctrl-C in the middle: exit status 130, the points so far are kept, no files are left; then the rest runs."""
     scenario = tmp_path / "tiny.toml"
-    slow = TINY.replace('runtime = "40ms"', 'runtime = "500ms"').replace("[load]\n", "[load]\nrate_operations = 2000\n")
+    slow = PLAIN.replace('runtime = "40ms"', 'runtime = "300ms"').replace(
+        "[load]\n", "[load]\nrate_operations = 2000\n"
+    )
     scenario.write_text("probe = false\n" + slow)
     (place := tmp_path / "data").mkdir()
     words = ["run", str(scenario), "--target", str(place), "--out", str(out := tmp_path / "out"), "--retries", "0"]
