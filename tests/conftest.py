@@ -168,7 +168,7 @@ def volume() -> Iterator[Server]:
 @pytest.fixture
 def slow_volume() -> Iterator[Server]:
     """An empty embedded volume with a latency, so that a load without a rate leaves the processors idle."""
-    with servers.volume("--unlimited", "--latency", "2ms") as server:
+    with volume_here(latency="2ms") as server:
         yield server
 
 

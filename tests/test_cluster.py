@@ -33,6 +33,7 @@ from iocurve.cluster.ray_options import ENVIRONMENT, cluster_directory, user_env
 from iocurve.engine import plan as planned
 from iocurve.foundation.errors import DialectError, PlanError, RunError
 from iocurve.foundation.units import MIB, SECOND_NS
+from iocurve.machine.files import cache_directory
 from iocurve.measure import local
 from iocurve.measure.deployment import replicated
 from iocurve.measure.group import ClientGroup, barrier
@@ -78,6 +79,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("RAY_AUTH_TOKEN", TOKEN)
         for name, value in ENVIRONMENT.items():
             patch.setenv(name, value)
+        # A page would make its library of charts once more, in seconds.
+        patch.setenv("XDG_CACHE_HOME", str(cache_directory().parent))
         patch.setenv("HOME", str(home))
         patch.setenv("XDG_STATE_HOME", str(home / "state"))
         yield home

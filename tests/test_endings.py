@@ -28,7 +28,7 @@ from iocurve.report import page
 from iocurve.report.page import ReportDirectory
 from iocurve.result.document import Result
 from plans import file_plan, nfs_engine, plan_of, worker
-from programs import IOCURVE, awaited, completed, iocurve, started, stopped
+from programs import IOCURVE, awaited, completed, iocurve, started, stopped, volume_here
 
 pytestmark = pytest.mark.slow
 
@@ -329,7 +329,7 @@ def test_a_plain_locale_gets_characters_that_it_has() -> None:
 
 @cases("measure/an_error_of_the_server")
 def test_an_error_of_the_server_is_named_by_operation_file_and_offset(tmp_path: Path, fault: str, error: str) -> None:
-    with volume("--profile=unlimited", "--fault", fault, "--fault-seed", "1") as server:
+    with volume_here({"fault": [fault], "fault_seed": 1}) as server:
         job = ("--name=e", "--ioengine=nfs", f"--nfs_url={server.url}", "--rw=write", "--bs=4k", "--size=1m")
         ran = iocurve("fio", *job, cwd=tmp_path)
     assert ran.returncode == 1

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from bench.faults.victims import volume_process
-from bench.servers import volume as served
 from goldens import data, matches
 from iocurve.engine import plan
 from iocurve.engine.outcome import Outcome
 from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS
 from iocurve.measure import local
+from iocurve.volume.spec import Setting
 from plans import end, in_groups, nfs_engine, plan_of
-from programs import iocurve
+from programs import iocurve, volume_here
 from test_metadata import local_engine, nfs_metadata
 from test_nfs_restarts import Killer
 from test_tree_operations import FILES, place, walk
@@ -129,9 +129,9 @@ def test_every_fault_of_names_attributes_and_contents_is_named(
     fault: str, version: str, store: str, tmp_path: Path
 ) -> None:
     (directory := tmp_path / "files").mkdir()
-    kept = ["--store", str(directory), "--no-root-squash"] if store == "directory" else []
-    faults = ["--fault", f"{fault}=0.5", "--fault-seed", "3", "--fault-log", str(tmp_path / "log")]
-    with served("--profile=unlimited", *kept, *faults) as server:
+    kept: dict[str, Setting] = {"store": str(directory), "root_squash": False} if store == "directory" else {}
+    faults: dict[str, Setting] = {"fault": [f"{fault}=0.5"], "fault_seed": 3, "fault_log": str(tmp_path / "log")}
+    with volume_here(faults, **kept) as server:
         engine = nfs_metadata(server, version, keep_open=True)
         makes = walk(engine, "tree", "create" if fault == "lost-create" else "write_file")
         more = [walk(engine, "tree", task) for task in THEN[fault]]
@@ -184,7 +184,7 @@ def test_vdbench_verifies_file_systems_with_v(anchor: str, tmp_path: Path) -> No
 
 
 def test_vdbench_names_the_file_of_a_lost_write_and_of_a_lost_name(tmp_path: Path) -> None:
-    with served("--profile=unlimited", "--fault", "lost-create=0.2", "--fault-log", str(tmp_path / "log")) as server:
+    with volume_here({"fault": ["lost-create=0.2"], "fault_log": str(tmp_path / "log")}) as server:
         printed, errors = vdbench(tmp_path, server.url.replace("?", "/tree?"))
     injected = {record["file"] for record in records(tmp_path)}
     assert injected

@@ -39,14 +39,14 @@ from iocurve.volume.limits import AddedLatency, Limits
 from iocurve.volume.messages import ServedStats
 from iocurve.volume.metrics import VolumeMetrics
 from iocurve.volume.spec import ExportSpec, VolumeSpec, parse_export, read_spec
-from programs import awaited, completed, fio_jobs, iocurve
+from programs import awaited, completed, fio_jobs, iocurve, volume_here
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("runtime")]
 
 
 @pytest.fixture
 def served(runtime: Path) -> Iterator[Server]:  # noqa: ARG001  # the volume is to find it
-    with serve("--level", "ultra", "--quota", "1TiB") as server:
+    with volume_here(profile="anf-ultra", quota="1TiB") as server:
         yield server
 
 
@@ -59,7 +59,7 @@ def load(server: Server, *options: str, name: str = "t") -> list[str]:
 
 def loaded(server: Server, *options: str, name: str = "t") -> None:
     """A load that runs to its end without an error."""
-    done = completed(load(server, *options, name=name))
+    done = iocurve(*load(server, *options, name=name)[1:])
     assert done.returncode == 0, done.stderr
 
 
@@ -102,14 +102,14 @@ def test_limits_change_while_a_load_runs_without_errors(served: Server) -> None:
 
 
 def test_a_smaller_quota_keeps_existing_data_and_blocks_writes() -> None:
-    with serve("--profile=unlimited", "--quota", "64MiB") as server:
+    with volume_here(quota="64MiB") as server:
         write = ("--rw=write", "--size=8m")
         loaded(server, *write)
         assert iocurve("volume", "set", server.url, "--quota", "4MiB").returncode == 0
         export = stats(server)["exports"][0]
         assert (export["quota_bytes"], export["used_bytes"] > 4 * MIB) == (4 * MIB, True)
         loaded(server, "--size=8m")
-        more = completed(load(server, *write, name="more"))
+        more = iocurve(*load(server, *write, name="more")[1:])
         assert more.returncode == 1
         assert "use a smaller size" in more.stderr
         assert iocurve("volume", "set", server.url, "--quota", "64MiB").returncode == 0
@@ -134,7 +134,7 @@ def test_stats_are_shown_by_export_client_and_connection(served: Server) -> None
 
 
 def test_stats_show_the_burst_bucket() -> None:
-    with serve("--profile", "azure-files-v1", "--quota", "1TiB") as server:
+    with volume_here(profile="azure-files-v1", quota="1TiB") as server:
         [export] = stats(server)["exports"]
         assert export["limits"]["burst"] == {"iops": 10_000, "credits": 21_513_600}
         assert export["burst_credits"] == 21_513_600
@@ -403,7 +403,7 @@ def test_the_control_socket_is_private_and_removed_with_the_volume(runtime: Path
 
 
 def test_of_several_volumes_one_must_be_named(runtime: Path) -> None:
-    with serve("--profile=unlimited") as one, serve("--export", "/a", "/b") as other:
+    with volume_here() as one, serve("--export", "/a", "/b") as other:
         for server in (one, other):
             socket_of(runtime, server)
         running = ", ".join(sorted([f"{one.port} (/vol)", f"{other.port} (/a, /b)"]))
@@ -414,7 +414,7 @@ def test_of_several_volumes_one_must_be_named(runtime: Path) -> None:
 
 
 def test_volumes_that_others_could_have_made_are_not_found(runtime: Path) -> None:
-    with serve("--profile=unlimited") as server:
+    with volume_here() as server:
         path = socket_of(runtime, server)
         path.parent.chmod(0o777)
         with pytest.raises(TargetError, match=NO_VOLUME):
