@@ -14,12 +14,12 @@ from bench.servers import Server, free_ports, volume
 from goldens import cases, data
 from iocurve.result.document import Result
 from iocurve.volume import control
-from programs import IOCURVE, awaited, completed, iocurve, printed, started, stopped
+from programs import IOCURVE, awaited, completed, iocurve, printed, started, stopped, volume_here
 
 pytestmark = pytest.mark.slow
 
 READS = ("--name=t", "--rw=randread", "--bs=4k", "--size=1m", "--eta=never")
-PACED = ("--time_based", "--iodepth=4", "--rate_iops=2000")
+PACED = ("--time_based", "--iodepth=4", "--rate_iops=400")
 
 
 def wait_for_line(process: subprocess.Popen[str], text: str) -> None:
@@ -31,7 +31,7 @@ def wait_for_line(process: subprocess.Popen[str], text: str) -> None:
 def wait_for_reads(port: int) -> None:
     """Waits until a volume has answered some operations."""
     with control.Client(str(port)) as client:
-        awaited(lambda: sum(export.reads for export in client.stats().exports) > 1000, "nothing is read")
+        awaited(lambda: sum(export.reads for export in client.stats().exports) > 200, "nothing is read")
 
 
 def on(server: Server, *more: str) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_full_volume_ends_the_run_with_a_message_and_keeps_nothing() -> None:
-    with volume("--quota", "8MiB", "--throughput", "1GiB") as small:
+    with volume_here(quota="8MiB", throughput="1GiB") as small:
         ran = iocurve("fio", *on(small, "--size=64m", "--rw=write"))
         assert ran.returncode == 1
         assert "use a smaller size" in ran.stderr

@@ -99,7 +99,7 @@ def test_a_skew_between_clients_is_told(tmp_path: Path) -> None:
 
 
 def test_a_diskspd_command_line_runs_on_each_client(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["-c64K", "-b4K", "-t2", "-o2", "-d1", "-W0", "-L", "--clients=3", str(tmp_path / "file")]
+    words = ["-c64K", "-b4K", "-t2", "-o2", "-d1", "-W0", "-g64", "-L", "--clients=3", str(tmp_path / "file")]
     assert diskspd(words).needs.cluster == ClusterRequest(count=3)
     result = present(jobs.run(DISKSPD, words, cluster=in_process))
     text = capsys.readouterr().out

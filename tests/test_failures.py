@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from bench.servers import Server
-from bench.servers import volume as served
 from goldens import cases, present
 from iocurve.dialects import registry
 from iocurve.engine import plan
@@ -23,6 +22,7 @@ from iocurve.foundation.units import KIB
 from iocurve.measure import local
 from iocurve.measure.jobs import walk
 from plans import READ, file_plan, local_engine, nfs_engine, plan_of, worker
+from programs import volume_here
 from vdbench_runs import read_here, run_file
 
 pytestmark = pytest.mark.slow
@@ -33,7 +33,7 @@ TREE = "fsd=fsd1,anchor={anchor},depth=1,width=2,files=4,size=8k\n"
 @pytest.fixture(scope="module")
 def full_volume() -> Iterator[Server]:
     """A volume on which a few dozen small files have room."""
-    with served("--profile=unlimited", "--quota", "256KiB") as server:
+    with volume_here(quota="256KiB") as server:
         yield server
 
 
@@ -195,7 +195,7 @@ def test_a_format_without_permission_for_a_directory_ends_there(tmp_path: Path) 
     shut.mkdir(parents=True)
     (tmp_path / "served/tree").chmod(0o777)
     shut.chmod(0o555)
-    with served("--profile=unlimited", "--store", str(tmp_path / "served")) as server:
+    with volume_here(store=str(tmp_path / "served")) as server:
         anchor = server.url.replace("?", "/tree?")
         text = fwd("read", anchor).replace("format=yes", "format=restart")
         runs = Runs()
@@ -252,7 +252,7 @@ def test_mdtest_warns_of_a_missing_file_until_it_is_opened(tmp_path: Path, capsy
 def test_fio_counts_the_errors_that_it_is_told_to_ignore(
     options: str, counted: int, error: str | None, tmp_path: Path
 ) -> None:
-    with served("--profile=unlimited", "--quota", "256KiB") as server:
+    with volume_here(quota="256KiB") as server:
         words = f"--name=w --ioengine=nfs --nfs_url={server.url} --rw=write --bs=64k --size=1m --create_on_open=1"
         prepared = registry.load("fio").prepare([*words.split(), *options.split()], cwd=tmp_path)
         (done,) = local.run(next(prepared.plans())).workers

@@ -37,7 +37,7 @@ from iocurve.result.document import ClientClock, Point, Result, TargetFacts
 from iocurve.result.summary import jain_index, merge_kinds
 from iocurve.targets.target import parse
 from load_clients import LocalLink, group_of
-from plans import local_engine, null_plan, own_file, plan_of, worker
+from plans import READ, local_engine, null_plan, own_file, plan_of, worker
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,8 @@ def journals(tmp_path: Path) -> list[Path]:
 def lasting(runtime_ns: int | None, **changes: object) -> planned.Plan:
     """Runs for a time; without one until it is stopped."""
     end = planned.End(runtime_ns=runtime_ns, bytes=None, operations=None)
-    return plan_of(worker(planned.NullEngine(), "nothing", end=end, **changes))
+    reads = READ.replace(rate=planned.Rate(unit="operations", count=2000, per_ns=SECOND_NS))
+    return plan_of(worker(planned.NullEngine(), "nothing", end=end, operations=(reads,), **changes))
 
 
 def grouped(plan: planned.Plan, names: str = "one two") -> Point:

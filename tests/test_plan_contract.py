@@ -74,7 +74,7 @@ def scalars(described: inspect.Type) -> st.SearchStrategy[Any]:
 
 # No deadline: the time that a busy machine takes to create a plan is irrelevant to the contract.
 @pytest.mark.slow
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(values(inspect.type_info(plan.Plan)))
 def test_rust_reads_plans_of_python(written: plan.Plan) -> None:
     read = _native.plan_as_read(written.to_json())

@@ -128,7 +128,7 @@ def test_a_condition_finds_the_stall() -> None:
 @pytest.mark.slow
 @pytest.mark.alone
 def test_a_client_that_was_stopped_says_so_and_does_not_blame_the_target(tmp_path: Path) -> None:
-    options = ("--ioengine=null", "--rw=randread", "--bs=4k", "--size=1g", "--time_based", "--runtime=3", "--iodepth=4")
+    options = ("--ioengine=null", "--rw=randread", "--size=1g", "--time_based", "--runtime=3", "--rate_iops=2000")
     command = [*IOCURVE, "fio", "--name=r", *options, "--out", str(tmp_path / "out")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as running:
         assert running.stderr is not None

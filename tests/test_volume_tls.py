@@ -21,7 +21,7 @@ from iocurve.targets.nfs_url import nfs_address, parse_nfs_url, with_parameters
 from iocurve.targets.target import NfsTarget
 from iocurve.volume.serve import greeting
 from iocurve.volume.spec import VolumeSpec, spec_of, volume_of
-from programs import iocurve
+from programs import iocurve, volume_here
 
 pytestmark = pytest.mark.slow
 
@@ -157,7 +157,7 @@ def test_a_volume_takes_the_certificates_that_it_trusts_and_a_client_says_which_
         key, certificate = tmp_path / f"{name}.key", tmp_path / f"{name}.certificate"
         make_certificate(key, certificate, ["DNS:client"], "basicConstraints=critical,CA:FALSE")
         (tmp_path / f"{name}.pem").write_text(key.read_text() + certificate.read_text())
-    with serve("--profile=unlimited", "--tls", "--tls-clients", str(tmp_path / "known.certificate")) as server:
+    with volume_here({"tls": True, "tls_clients": str(tmp_path / "known.certificate")}) as server:
         (authority,) = tmp_path.glob("iocurve/volume-tls/*/certificate.pem")
         url = f"nfs://127.0.0.1:{server.port}/vol?tls&ca={authority}{version}"
         for shown, told in (
@@ -170,7 +170,7 @@ def test_a_volume_takes_the_certificates_that_it_trusts_and_a_client_says_which_
 
 
 def test_a_server_without_tls_is_named(tmp_path: Path) -> None:
-    with serve("--profile=unlimited") as server:
+    with volume_here() as server:
         ran = fio(tmp_path, f"nfs://127.0.0.1:{server.port}/vol?tls", *READ)
     assert ran.returncode != 0
     assert "does not offer TLS (RFC 9289)" in ran.stderr or "certificate authorities" in ran.stderr

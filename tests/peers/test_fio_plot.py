@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from goldens import cases, present
-from programs import IOCURVE, completed
+from programs import completed, printed
 
 FIO_PLOT = Path(sys.executable).with_name("fio-plot")
 if not FIO_PLOT.exists():
@@ -22,8 +22,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for jobs in (1, 2):
             name = directory / f"randread-{depth}-{jobs}.json"
             options = f"--name=t --ioengine=null --rw=randread --bs=4k --size=64m --iodepth={depth} --numjobs={jobs}"
-            command = [*IOCURVE, "fio", *options.split(), "--group_reporting", "--eta=never", "--output-format=json"]
-            assert completed([*command, f"--output={name}"]).returncode == 0
+            printed("fio", *options.split(), "--group_reporting", "--output-format=json", f"--output={name}")
     return directory
 
 
