@@ -86,6 +86,11 @@ def completed(command: Sequence[str | Path], *, timeout: float = 60, **how: Any)
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, **how)
 
 
+def fio_of(tool: str, words: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Jobs of fio by ``fio`` itself, or by ``iocurve`` in this process."""
+    return iocurve("fio", *words, cwd=cwd) if tool == "iocurve" else completed([tool, *words], cwd=cwd, timeout=100)
+
+
 def fio_jobs(output: str) -> list[dict[str, Any]]:
     """The jobs of fio's JSON, which may follow other lines."""
     jobs: list[dict[str, Any]] = json.loads(output[output.index("{") :])["jobs"]

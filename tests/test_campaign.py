@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from data import synthetic
+from goldens import cases
 from iocurve.dialects.base import Step
 from iocurve.engine import plan
 from iocurve.engine.outcome import State
@@ -98,19 +99,9 @@ def deep(depth: int, seconds: int, block_bytes: int = 4096) -> plan.Plan:
     return synthetic.plan([worker])
 
 
-@pytest.mark.parametrize(
-    ("second", "users", "told"),
-    [
-        pytest.param(
-            deep(256, 4), True, "256 in flight at 10 IOPS take 25.6 s each, and the run is 4 s", id="too deep"
-        ),
-        pytest.param(deep(9, 4), True, None, id="long enough"),
-        pytest.param(deep(256, 4, block_bytes=8192), True, None, id="another load, of which nothing is known"),
-        pytest.param(deep(256, 4), False, None, id="a search chooses its lengths"),
-    ],
-)
+@cases("measure/short_for_a_known_rate")
 def test_a_run_that_is_short_for_a_known_rate_is_remarked_before_it(
-    monkeypatch: pytest.MonkeyPatch, second: plan.Plan, users: bool, told: str | None
+    monkeypatch: pytest.MonkeyPatch, second: dict[str, int], users: bool, told: str | None
 ) -> None:
     """The point before had 10 IOPS."""
     before: list[str] = []
@@ -123,22 +114,17 @@ def test_a_run_that_is_short_for_a_known_rate_is_remarked_before_it(
 
     monkeypatch.setattr(local, "measure", measure)
     campaign = Campaign(synthetic.result([]), PlainView(out, keeps_lines=False), lambda _: None)
-    for name, one in (("first", deep(1, 4)), ("second", second)):
+    for name, one in (("first", deep(1, 4)), ("second", deep(**second))):
         campaign.measure(Measurement(one, "family", name=name, length_is_users=users))
     assert before[0] == ""
     assert before[1].startswith(f"warning: second: {told}") if told else before[1] == ""
 
 
-@pytest.mark.parametrize(
-    ("target", "iops"),
-    [
-        ({"caps": caps({"iops": 100, "throughput_bytes_per_s": 40_960})}, 10),
-        ({"servers": 2, "service_ns": SECOND_NS // 10, "caps": caps({"iops": 100})}, 20),
-        ({}, None),
-    ],
-)
-def test_the_limits_of_a_target_say_what_a_plan_may_do_at_most(target: dict[str, Any], iops: float | None) -> None:
-    facts = TargetFacts(kind="embedded_volume", address="a", **target)
+@cases("measure/at_most")
+def test_the_limits_of_a_target_say_what_a_plan_may_do_at_most(
+    limits: dict[str, int], target: dict[str, Any], iops: float | None
+) -> None:
+    facts = TargetFacts(kind="embedded_volume", address="a", caps=caps(limits), **target)
     assert stalls.limit_iops(facts, deep(1, 1, block_bytes=4096)) == iops
 
 

@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,11 @@ def helped(application: App, *path: str) -> Iterator[tuple[tuple[str, ...], App]
             command = application[name]
             yield (*path, name), command
             yield from helped(command, *path, name)
+
+
+@cache
+def help_of(*path: str) -> str:
+    return printed(*path, "--help")
 
 
 def is_leaf(command: App) -> bool:
@@ -85,7 +91,7 @@ def test_each_command_has_an_example() -> None:
 
 @pytest.mark.parametrize("path", [path for path, _ in helped(app) if not {*DIALECTS} & {*path}], ids=" ".join)
 def test_help_is_printed_and_fits_a_terminal(path: tuple[str, ...]) -> None:
-    out = printed(*path, "--help")
+    out = help_of(*path)
     assert out.startswith("Usage: iocurve")
     assert all(len(line) <= 120 for line in out.splitlines())
 
@@ -102,7 +108,7 @@ def arguments_of(path: tuple[str, ...]) -> ArgumentCollection:
 
 @pytest.mark.parametrize("path", PATHS, ids=" ".join)
 def test_the_usage_has_the_names_of_the_arguments(path: tuple[str, ...]) -> None:
-    usage = " ".join(printed(*path, "--help").partition("\n\n")[0].split())
+    usage = " ".join(help_of(*path).partition("\n\n")[0].split())
     assert "ARGS" not in usage
     for one in arguments_of(path):
         if one.index is not None:
@@ -113,7 +119,7 @@ def test_the_usage_has_the_names_of_the_arguments(path: tuple[str, ...]) -> None
 
 @pytest.mark.parametrize("path", PATHS, ids=" ".join)
 def test_help_has_its_own_example_and_no_empty_default(path: tuple[str, ...]) -> None:
-    out = printed(*path, "--help")
+    out = help_of(*path)
     assert f"Example: iocurve {' '.join(path)}" in " ".join(out.split())
     assert "[default: ()]" not in out
     assert '[default: ""]' not in out
@@ -121,7 +127,7 @@ def test_help_has_its_own_example_and_no_empty_default(path: tuple[str, ...]) ->
 
 @pytest.mark.parametrize("path", PATHS, ids=" ".join)
 def test_options_are_in_groups_that_fit_a_glance(path: tuple[str, ...]) -> None:
-    for box in re.split("^╭─ ", printed(*path, "--help"), flags=re.MULTILINE)[1:]:
+    for box in re.split("^╭─ ", help_of(*path), flags=re.MULTILINE)[1:]:
         assert len(re.findall(r"^│ (?:\*  |   )?--", box, re.MULTILINE)) <= OPTIONS_IN_A_BOX_MAX, box.partition(" ")[0]
 
 
@@ -192,19 +198,7 @@ def test_words_of_earlier_versions_and_of_fio_are_understood(line: str, own: str
     assert _in_own_words(line.split()) == own.split()
 
 
-MIXES = (100, 75, 50, 25, 0)
-
-
-@pytest.mark.parametrize(
-    ("options", "mixes", "depths", "first"),
-    [
-        ("", [("random-4k-mix", MIXES), ("sequential-64k-mix", MIXES)], "1 8 64", (4096, 32, 500, None)),
-        ("--rw randread --iodepth 16", [("random-4k-mix", (100,))], "1 8 16", (4096, 16, 500, None)),
-        ("--rw=write", [("sequential-64k-mix", (0,))], "1 8 64", (65536, 8, 500, None)),
-        ("--rw randrw --bs 8k --numjobs 3", [("random-8k-mix", MIXES)], "1 8 64", (8192, 32, 500, 3)),
-        ("--runtime 40ms", [("random-4k-mix", MIXES), ("sequential-64k-mix", MIXES)], "1 8 64", (4096, 32, 40, None)),
-    ],
-)
+@cases("cli/envelope_in_words_of_fio")
 def test_the_envelope_takes_the_words_of_fio(
     options: str, mixes: list[tuple[str, tuple[int, ...]]], depths: str, first: tuple[int, int, int, int | None]
 ) -> None:

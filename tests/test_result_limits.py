@@ -150,67 +150,50 @@ def _code(limit: Limit | None) -> tuple[str, str] | None:
     return (limit.code, limit.confidence) if limit else None
 
 
-DRAWN: tuple[tuple[str, Drawn, list[Load]], ...] = (
-    ("a limit on bytes", target(volume_throughput=lambda load: 64 * MIB / load.block_bytes), LOADS),
-    (
-        "a limit on reads, of which mixes have more operations",
-        target(
-            volume_read_throughput=lambda load: (
-                64 * MIB / load.block_bytes / load.read_share if load.read_share else math.inf
-            )
-        ),
+def pairs_at(depth: Callable[[int], int]) -> list[Load]:
+    """Reads and writes of two sizes, with one connection and four, at a depth by the size."""
+    return [Load(size * KIB, mix, depth(size), 1, n) for size in (4, 64) for mix in (1.0, 0.0) for n in (1, 4)]
+
+
+def bytes_per_s(mib: Callable[[Load], float]) -> Callable[[Load], float]:
+    """The operations that a limit in MiB/s allows."""
+    return lambda load: mib(load) * MIB / load.block_bytes
+
+
+ON_READS = bytes_per_s(lambda load: 64 / load.read_share if load.read_share else math.inf)
+ONE_ABOVE = bytes_per_s(lambda load: 64 if load.connections < 8 else 70)
+SLOW = dataclasses.replace(target(volume_iops=lambda _: 12_000), noise=0.01)
+EACH_SIZE = target(volume_iops=lambda _: 9000, volume_throughput=bytes_per_s(lambda _: 128))
+DRAWN: dict[str, tuple[Drawn, list[Load]]] = {
+    "a limit on bytes": (target(volume_throughput=bytes_per_s(lambda _: 64)), LOADS),
+    "a limit on reads, of which mixes have more operations": (target(volume_read_throughput=ON_READS), LOADS),
+    "equal IOPS do not tell a limit from the server's own speed": (target(volume_iops=lambda _: 5000), LOADS),
+    "one load that more depth does not speed up": (SLOW, [Load(4 * KIB, 1.0, 4**power, 1, 1) for power in range(6)]),
+    "equal IOPS at equal depths may be the depth": (target(), pairs_at(lambda _: 16)),
+    "equal bytes in flight may be the depth": (target(), pairs_at(lambda size: 256 // size)),
+    "the throughput of each connection": (
+        target(connection_throughput=bytes_per_s(lambda load: load.connections * 20)),
         LOADS,
     ),
-    ("equal IOPS do not tell a limit from the server's own speed", target(volume_iops=lambda _: 5000), LOADS),
-    (
-        "one load that more depth does not speed up",
-        dataclasses.replace(target(volume_iops=lambda _: 12_000), noise=0.01),
-        [Load(4 * KIB, 1.0, depth, 1, 1) for depth in (1, 4, 16, 64, 256, 1024)],
-    ),
-    (
-        "equal IOPS at equal depths may be the depth",
-        target(),
-        [Load(size * KIB, mix, 16, 1, n) for size in (4, 64) for mix in (1.0, 0.0) for n in (1, 4)],
-    ),
-    (
-        "equal bytes in flight may be the depth",
-        target(),
-        [Load(size * KIB, mix, 256 // size, 1, n) for size in (4, 64) for mix in (1.0, 0.0) for n in (1, 4)],
-    ),
-    (
-        "the throughput of each connection",
-        target(connection_throughput=lambda load: load.connections * 20 * MIB / load.block_bytes),
-        LOADS,
-    ),
-    (
-        "the requests of each connection",
+    "the requests of each connection": (
         target(connection_requests=lambda load: 4 * load.connections / MILLISECOND),
         LOADS,
     ),
-    (
-        "each block size has its own limit, which is not taken for one of all",
-        target(volume_iops=lambda _: 9000, volume_throughput=lambda load: 128 * MIB / load.block_bytes),
-        LOADS,
-    ),
-    (
-        "one point above shows that there is no ceiling",
-        target(volume_throughput=lambda load: (64 if load.connections < 8 else 70) * MIB / load.block_bytes),
-        LOADS,
-    ),
-    (
-        "a server that does one operation of a file at a time is no limit of a connection",
+    "each block size has its own limit, which is not taken for one of all": (EACH_SIZE, LOADS),
+    "one point above shows that there is no ceiling": (target(volume_throughput=ONE_ABOVE), LOADS),
+    "a server that does one operation of a file at a time is no limit of a connection": (
         target(server_parallelism=lambda load: 1500 * load.workers),
         LOADS,
     ),
-    ("mixes of which nothing waits are at their depth", target(), LOADS),
-)
+    "mixes of which nothing waits are at their depth": (target(), LOADS),
+}
 
 
-@pytest.mark.parametrize(("name", "drawn", "loads"), DRAWN, ids=[name for name, *_ in DRAWN])
-def test_limits_are_named_where_the_points_of_a_run_show_them(name: str, drawn: Drawn, loads: list[Load]) -> None:
+@pytest.mark.parametrize("name", DRAWN)
+def test_limits_are_named_where_the_points_of_a_run_show_them(name: str) -> None:
     """Each verdict with its loads, and the text and evidence of its first."""
     found: dict[str, list[object]] = {}
-    for load, limit in told(drawn, loads).items():
+    for load, limit in told(*DRAWN[name]).items():
         code, _ = _code(limit) or ("none", "")
         first: list[object] = [limit.confidence, limit.text, *limit.evidence] if limit else []
         size, reads = load.block_bytes // KIB, f"{load.read_share:.0%}"
@@ -255,7 +238,7 @@ def test_the_points_of_several_clients_show_a_limit_as_those_of_one_machine_do()
 
 
 def test_points_of_a_starved_load_prove_nothing() -> None:
-    points = observed(target(volume_throughput=lambda load: 64 * MIB / load.block_bytes), LOADS, random.Random(1))
+    points = observed(target(volume_throughput=bytes_per_s(lambda _: 64)), LOADS, random.Random(1))
     starved = [replace(one, is_held_up=True, is_starved=True) for _, one in points]
     assert limits_shown(starved, SILENT) == {}
     # Next to others, they are at the limit that those prove.
@@ -265,7 +248,7 @@ def test_points_of_a_starved_load_prove_nothing() -> None:
 
 
 def test_equal_rates_show_a_limit_also_where_others_hold_the_processors() -> None:
-    points = observed(target(volume_throughput=lambda load: 64 * MIB / load.block_bytes), LOADS, random.Random(1))
+    points = observed(target(volume_throughput=bytes_per_s(lambda _: 64)), LOADS, random.Random(1))
     quiet, held_up = (
         {key for key, found in limits_shown(rows, SILENT).items() if found.code == "volume_throughput"}
         for rows in ([one for _, one in points], [replace(one, is_held_up=True) for _, one in points])

@@ -92,37 +92,25 @@ def heavy_tailed(mean: float) -> Callable[[str, int], float]:
     return lambda _kind, _bytes: mean * 0.6 * chance.paretovariate(2.5)
 
 
+MIB_S, IOPS = r"at a limit of about 2[45]\.?\d* MiB/s", r"at a limit of about (39|40)\d IOPS"
+OF_A_CONNECTION = "at the operations that the server takes of a connection, at a time or per second"
+OWN_SPEED = r"at the server's own speed, about \d+ IOPS"
 TARGETS: tuple[tuple[Target, Plan, str, str], ...] = (
-    (on_bytes(), load(), "volume_throughput", r"at a limit of about 2[45]\.?\d* MiB/s"),
-    (on_bytes("read"), load(), "volume_read_throughput", r"at a limit of about 2[45]\.?\d* MiB/s on reads"),
-    (on_bytes("write"), load("write"), "volume_write_throughput", r"at a limit of about 2[45]\.?\d* MiB/s on writes"),
-    (on_operations(), load(), "volume_iops", r"at a limit of about (39|40)\d IOPS"),
-    (on_operations("read"), load(), "volume_read_iops", r"at a limit of about (39|40)\d IOPS on reads"),
-    (on_operations("write"), load("write"), "volume_write_iops", r"at a limit of about (39|40)\d IOPS on writes"),
-    (
-        on_bytes(None, "client"),
-        load(),
-        "client_read",
-        r"at a limit of about 2[45]\.?\d* MiB/s that a client has for reads",
-    ),
+    (on_bytes(), load(), "volume_throughput", MIB_S),
+    (on_bytes("read"), load(), "volume_read_throughput", f"{MIB_S} on reads"),
+    (on_bytes("write"), load("write"), "volume_write_throughput", f"{MIB_S} on writes"),
+    (on_operations(), load(), "volume_iops", IOPS),
+    (on_operations("read"), load(), "volume_read_iops", f"{IOPS} on reads"),
+    (on_operations("write"), load("write"), "volume_write_iops", f"{IOPS} on writes"),
+    (on_bytes(None, "client"), load(), "client_read", f"{MIB_S} that a client has for reads"),
     (on_bytes(None, "client"), load("write"), "client_egress", r".* MiB/s that a client has for writes"),
     (on_operations(None, "client"), load(), "client_iops", r".* IOPS that a client has"),
     (on_bytes(None, "connection"), load(), "connection_throughput", r".* MiB/s that a connection has"),
-    (
-        Target(delay=lambda: 5e-3, slots=2),
-        load(),
-        "connection_requests",
-        r"at the operations that the server takes of a connection, at a time or per second",
-    ),
+    (Target(delay=lambda: 5e-3, slots=2), load(), "connection_requests", OF_A_CONNECTION),
     (served(4, lambda *_: 0.01), load(), "server_parallelism", r"at the server's own speed, about (39|40)\d IOPS"),
-    (served(4, exponential(0.01)), load(), "server_parallelism", r"at the server's own speed, about \d+ IOPS"),
-    (served(2, heavy_tailed(0.005)), load(), "server_parallelism", r"at the server's own speed, about \d+ IOPS"),
-    (
-        Target(caps=[Cap(lambda: bucket(RATE, 8), write_cost=3.0)]),
-        load(),
-        "volume_iops",
-        r"at a limit of about (39|40)\d IOPS",
-    ),
+    (served(4, exponential(0.01)), load(), "server_parallelism", OWN_SPEED),
+    (served(2, heavy_tailed(0.005)), load(), "server_parallelism", OWN_SPEED),
+    (Target(caps=[Cap(lambda: bucket(RATE, 8), write_cost=3.0)]), load(), "volume_iops", IOPS),
     (both(on_operations("read"), on_operations("write", rate=40)), load(), "volume_read_iops", r".* on reads"),
     (both(on_operations(rate=500), on_operations("read", rate=200)), mixed(25), "volume_iops", r".* about 500 IOPS"),
     (both(on_operations("read", rate=2000), on_operations("write")), mixed(75), "volume_write_iops", r".* on writes"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from goldens import cases
-from programs import completed, fio_jobs, iocurve
+from programs import fio_jobs, fio_of
 
 pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
 
@@ -48,6 +48,4 @@ def done(tool: str, job: str, place: Path) -> tuple[list[Any], dict[str, int]]:
 
 def run(tool: str, job: str, directory: Path) -> list[dict[str, Any]]:
     directory.mkdir()
-    words = ["fio", "--name=a", *job.split(), "--output-format=json"]
-    ran = iocurve(*words, cwd=directory) if tool == "iocurve" else completed(words, cwd=directory)
-    return fio_jobs(ran.stdout)
+    return fio_jobs(fio_of(tool, ["--name=a", *job.split(), "--output-format=json"], directory).stdout)

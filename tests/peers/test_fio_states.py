@@ -9,27 +9,26 @@ from goldens import cases
 from iocurve.dialects.fio.command import parsed, read_command
 from iocurve.dialects.fio.verify_state import State
 from iocurve.foundation.errors import PlanError
-from programs import IOCURVE, completed, fio_jobs
+from programs import fio_jobs, fio_of
 
 pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
 
-FIO, OURS = ("fio",), (*IOCURVE, "fio")
 STATE = "local-a-0-verify.state"
 JOB = "--name=a --size=256k --verify=crc32c"
 PART = f"{JOB} --rw=write --number_ios=16 --do_verify=0"
 
 
-def reads(tool: tuple[str, ...], options: str, directory: Path) -> tuple[int, int]:
+def reads(tool: str, options: str, directory: Path) -> tuple[int, int]:
     """Exit status and reads of a run in a directory."""
-    ran = completed([*tool, *options.split(), "--output-format=json", "--output=out.json"], cwd=directory)
+    ran = fio_of(tool, [*options.split(), "--output-format=json", "--output=out.json"], directory)
     return ran.returncode, sum(job["read"]["total_ios"] for job in fio_jobs((directory / "out.json").read_text()))
 
 
 def states(options: str, tmp_path: Path) -> tuple[dict[str, bytes], dict[str, bytes]]:
     """The state files that both tools write, by name."""
     found = []
-    for tool, directory in ((OURS, tmp_path / "ours"), (FIO, tmp_path / "theirs")):
-        directory.mkdir()
+    for tool in ("iocurve", "fio"):
+        (directory := tmp_path / tool).mkdir()
         reads(tool, options, directory)
         found.append({path.name: path.read_bytes() for path in directory.glob("*.state")})
     return found[0], found[1]
@@ -53,16 +52,16 @@ def test_each_tool_stops_at_the_state_of_the_other(rw: str, tmp_path: Path) -> N
     write = "--rw=write" if rw == "read" else "--rw=randwrite"
     ours, theirs = states(PART.replace("--rw=write", write), tmp_path)
     check = f"{JOB} --rw={rw} --verify_state_load=1"
-    for directory, tool, own, other in (("ours", OURS, ours, theirs), ("theirs", FIO, theirs, ours)):
+    for tool, own, other in (("iocurve", ours, theirs), ("fio", theirs, ours)):
         for state in (own, other) if rw == "read" else (own,):
-            (tmp_path / directory / STATE).write_bytes(state[STATE])
-            assert reads(tool, check, tmp_path / directory) == (0, 16)
+            (tmp_path / tool / STATE).write_bytes(state[STATE])
+            assert reads(tool, check, tmp_path / tool) == (0, 16)
 
 
 def test_without_a_state_both_fail_and_read_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.0.0").write_bytes(bytes(256 << 10))
     check = f"{JOB} --rw=read --verify_state_load=1"
-    assert reads(FIO, check, tmp_path) == (1, 0)
+    assert reads("fio", check, tmp_path) == (1, 0)
     prepared = read_command(check.split(), cwd=tmp_path, environment={})
     with pytest.raises(PlanError) as refusal:
         parsed(prepared).require_runnable()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from goldens import DATA
-from programs import IOCURVE, completed
+from programs import fio_of
 
 pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
 
@@ -30,8 +30,7 @@ OURS = {
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_output_has_the_fields_of_fio(name: str, tmp_path: Path) -> None:
-    ours = output([*IOCURVE, "fio"], name, tmp_path / "ours")
-    theirs = output(["fio"], name, tmp_path / "theirs")
+    ours, theirs = (output(tool, name, tmp_path / tool) for tool in ("iocurve", "fio"))
     assert ours[1] == theirs[1]
     missing, more = set(), set()
     for mine, fios in zip(parts(ours[0]), parts(theirs[0]), strict=True):
@@ -51,13 +50,12 @@ def parts(document: Mapping[str, Any]) -> Iterator[set[tuple[str, str]]]:
     yield set(fields({key: value for key, value in document.items() if key != "jobs"}))
 
 
-def output(tool: list[str], name: str, directory: Path) -> tuple[Any, list[int]]:
+def output(tool: str, name: str, directory: Path) -> tuple[Any, list[int]]:
     """The JSON document, and the number of fields of each terse line."""
     directory.mkdir()
     form, version = FILES[name]
     jobs = str(DATA / f"fio/structure/{name}.fio")
-    command = [*tool, f"--output-format={form},terse", f"--terse-version={version}", jobs]
-    done = completed(command, cwd=directory, timeout=100)
+    done = fio_of(tool, [f"--output-format={form},terse", f"--terse-version={version}", jobs], directory)
     assert done.returncode == 0, done.stderr
     start = done.stdout.index("{\n")
     document, end = json.JSONDecoder().raw_decode(done.stdout[start:])
