@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fio_machine import HeldMachine
+from goldens import rows
 from iocurve.dialects.fio.command import read_command
 from iocurve.dialects.fio.read.effects import ENGINES
 from iocurve.dialects.fio.read.options import BY_NAME
@@ -23,48 +24,14 @@ MACHINE = HeldMachine(
 )
 SETTINGS = settings(max_examples=150, deadline=None)
 
-VALUES = st.one_of(
-    st.sampled_from(
-        ["", "0", "1", "-1", "4k", "50%", "1z", "1-5", "4k,8k", ",", ":", "1m,,2m", "0x10", "randrw", "read:8"]
-    ),
-    st.sampled_from(
-        ["9" * 30, "1e9", "1.5g", "18446744073709551615", "${HOME}", "$ncpus*(2", "$ncpus/0", "\0", "/d/old"]
-    ),
-    st.sampled_from(
-        [*ENGINES, "nfs://h/x", "nfs://[", "nfs://h:99999/x", "/dev/sdx", "a:b\\:c", "0-3", "none", "dsync"]
-    ),
-    st.text(max_size=12),
-    st.integers(-3, 2**70).map(str),
-)
-
-
-def words(text: str) -> list[str]:
-    return text.split()
-
-
-PARTS = st.sampled_from(
-    words(
-        "4k 8 0 100 50% -1 1.5 / : , - zipf zoned zoned_abs normal pareto iops bw_slope lat 0x ff %o \" ' ab write "
-        "wait_after randrw random md5 pattern"
-    )
-)
-COMPOUNDS = st.lists(PARTS, min_size=1, max_size=9).map("".join)
+TEXTS: dict[str, list[str]] = dict(rows("fio/fuzz"))
+VALUES = st.sampled_from(TEXTS["values"] + [*ENGINES]) | st.text(max_size=12) | st.integers(-3, 2**70).map(str)
+COMPOUNDS = st.lists(st.sampled_from(TEXTS["parts"]), min_size=1, max_size=9).map("".join)
 """Texts that look like bssplit=4k/50:8k, zipf:1.2:0.5, iops:0.3%, "ab"0xff, write:4."""
 NAMES = st.one_of(st.sampled_from(sorted(BY_NAME)), st.sampled_from(sorted(COMMANDS)), st.text(max_size=8))
-LINES = st.one_of(
-    st.tuples(NAMES, VALUES).map("=".join),
-    NAMES,
-    st.sampled_from(
-        ["[global]", "[a]", "[b]", "[", "[]", "include job.fio", "include none", "; c", "# c", "size=1m", "bs=4k"]
-    ),
-    st.text(max_size=20),
-)
-ARGUMENTS = st.one_of(
-    st.tuples(NAMES, VALUES).map(lambda pair: f"--{pair[0]}={pair[1]}"),
-    NAMES.map("--{}".format),
-    st.sampled_from(["--name=a", "--size=1m", "--rw=randrw", "-", "--", "job.fio", "-h"]),
-    VALUES,
-)
+PAIRS = st.tuples(NAMES, VALUES).map("=".join)
+LINES = st.one_of(PAIRS, NAMES, st.sampled_from(TEXTS["lines"]), st.text(max_size=20))
+ARGUMENTS = st.one_of(PAIRS.map("--{}".format), NAMES.map("--{}".format), st.sampled_from(TEXTS["arguments"]), VALUES)
 
 
 def attempt(arguments: list[str], directory: Path) -> None:
@@ -113,13 +80,7 @@ def test_any_options_together(direction: str, said: list[tuple[str, str]]) -> No
     attempt(["--name=a", "--size=1m", "--ioengine=null", f"--rw={direction}", "--verify=md5", *options], Path("/d"))
 
 
-WITH_PARTS = words(
-    "bssplit bsrange random_distribution steadystate buffer_pattern verify_pattern sync_file_range rw verify "
-    "file_service_type percentage_random blockalign rate zonemode log_window_value latency_percentile thinktime"
-)
-
-
 @SETTINGS
-@given(st.sampled_from(WITH_PARTS), COMPOUNDS)
+@given(st.sampled_from(TEXTS["options with parts"]), COMPOUNDS)
 def test_any_value_with_parts(name: str, value: str) -> None:
     attempt(["--name=a", "--size=1m", "--ioengine=null", "--rw=randrw", "--ss_dur=4", f"--{name}={value}"], Path("/d"))

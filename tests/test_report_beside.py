@@ -328,15 +328,11 @@ def test_figures_that_were_to_be_cached_and_look_it_are_no_doubt() -> None:
     assert cache_evidence.cache_remarks(result)[-1].endswith("the figures look cached, as they were meant to be")
 
 
-@pytest.mark.parametrize(
-    ("golden", "name", "rates"),
-    [
-        ("report#level left told", "burst", [10_000] * 8 + [4_000] * 6),
-        ("report#drift told slope", "tiring", [10_000 - 200 * index for index in range(16)]),
-    ],
-)
-def test_a_level_that_is_left_or_drifts_is_told(golden: str, name: str, rates: list[int]) -> None:
-    matches(golden, doubts.level_doubts([synthetic.reads(rates, name=name)]))
+def test_a_level_that_is_left_or_drifts_is_told() -> None:
+    rates = {"burst": [10_000] * 8 + [4_000] * 6, "tiring": [10_000 - 200 * index for index in range(16)]}
+    burst, tiring = (doubts.level_doubts([synthetic.reads(each, name=name)]) for name, each in rates.items())
+    matches("report#level left told", burst)
+    matches("report#drift told slope", tiring)
 
 
 def unsure(rates: NDArray[np.float64]) -> str:
