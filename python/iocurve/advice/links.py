@@ -99,11 +99,9 @@ def machines(
 
 def _of_size(name: str, limits: Limits, demand: Demand, nconnect: int, vm: str, count: int | None) -> Clients | None:
     def needed(connections: int) -> int | None:
-        def carries(clients: int) -> bool:
-            # The limits of connections are fitted to results, and still the best that is known.
-            return all(link.use(demand.of) <= 1 for link in client_links(name, limits, vm, clients, connections))
-
-        return facts.smallest(carries, 1, CLIENTS_MAX)
+        # The limits of connections are fitted to results, and still the best that is known.
+        use = max(link.use(demand.of) for link in client_links(name, limits, vm, 1, connections))
+        return found if (found := max(1, math.ceil(use))) <= CLIENTS_MAX else None
 
     clients = needed(nconnect)
     if clients is None or (count is not None and clients > count):
