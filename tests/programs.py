@@ -88,7 +88,7 @@ def completed(command: Sequence[str | Path], *, timeout: float = 60, **how: Any)
 
 def fio_of(tool: str, words: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:
     """Jobs of fio by ``fio`` itself, or by ``iocurve`` in this process."""
-    return iocurve("fio", *words, cwd=cwd) if tool == "iocurve" else completed([tool, *words], cwd=cwd, timeout=100)
+    return iocurve("fio", *words, cwd=cwd) if tool == "iocurve" else completed([*FIO, *words], cwd=cwd, timeout=100)
 
 
 def fio_jobs(output: str) -> list[dict[str, Any]]:

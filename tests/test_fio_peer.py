@@ -16,7 +16,7 @@ from iocurve.engine.derived import block_bytes_min
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import Plan, Worker
 from iocurve.measure import local
-from programs import completed
+from programs import completed, fio_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")]
 
@@ -62,8 +62,7 @@ def test_a_wrong_value_is_an_error_wherever_fio_has_a_list_or_a_number() -> None
 
 
 def run_fio(arguments: list[str], directory: Path) -> dict[str, Any]:
-    command = ["fio", *arguments, "--output-format=json"]
-    done = completed(command, cwd=directory, timeout=30)
+    done = fio_of("fio", [*arguments, "--output-format=json"], directory)
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])
     return document

@@ -106,7 +106,7 @@ def test_a_job_makes_its_tree_and_verifies_it(tmp_path: Path, volume: Server, ve
         place = f'engine = "nfs"\nnfs_url = "{volume.url_of(version)}"\npaths = ["tree"]'
     (file := tmp_path / "names.toml").write_text(JOB % {"map": tmp_path / "tree.map", "place": place})
     for made in ({"mkdir": 2, "create": 8, "write": 8, "close": 8}, {}):
-        result = present(jobs.run(NATIVE, [str(file)], tmp_path / "out"))
+        result = present(jobs.run(NATIVE, [str(file)]))
         layout, load = result.points
         assert (layout.name, load.name, operations(layout)) == ("names: layout", "names", made)
         assert sum(operations(load).values()) == 40
@@ -114,7 +114,7 @@ def test_a_job_makes_its_tree_and_verifies_it(tmp_path: Path, volume: Server, ve
         return
     other = root / "vdb.1_2.dir/vdb_f0004.file"
     (root / "vdb.1_1.dir/vdb_f0000.file").write_bytes(other.read_bytes())
-    result = present(jobs.run(NATIVE, [str(file)], tmp_path / "out"))
+    result = present(jobs.run(NATIVE, [str(file)]))
     [worker] = result.points[-1].outcome.workers
     assert worker.state == "failed"
     found = {(one.kind, Path(one.path).name, "vdb_f0004.file" in one.text) for one in worker.differences}

@@ -20,7 +20,7 @@ from iocurve.foundation.errors import PlanError
 from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS
 from iocurve.measure import local
 from plans import READ, WRITE, end, file_plan, local_engine, nfs_engine, plan_of, worker
-from programs import completed, fio_jobs
+from programs import fio_jobs, fio_of
 
 LOCAL = ("sync", "aio", "uring", "mmap")
 METHODS = typing.get_args(plan.VerifyMethod)
@@ -232,7 +232,7 @@ def test_a_pattern_is_the_same_for_fio_and_for_us(tmp_path: Path) -> None:
 
 def fio(arguments: list[str], directory: Path) -> dict[str, int]:
     """Operations by kind as fio counts them."""
-    (job,) = fio_jobs(completed(["fio", *arguments, "--output-format=json"], cwd=directory).stdout)
+    (job,) = fio_jobs(fio_of("fio", [*arguments, "--output-format=json"], directory).stdout)
     assert job["error"] == 0
     return {kind: job[kind]["total_ios"] for kind in ("read", "write")}
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from goldens import DATA
-from programs import fio_of
+from programs import FIO, fio_of
 
 pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")
 
@@ -55,7 +55,8 @@ def output(tool: str, name: str, directory: Path) -> tuple[Any, list[int]]:
     directory.mkdir()
     form, version = FILES[name]
     jobs = str(DATA / f"fio/structure/{name}.fio")
-    done = fio_of(tool, [f"--output-format={form},terse", f"--terse-version={version}", jobs], directory)
+    forms = (f"--output-format={form},terse", f"--terse-version={version}")
+    done = fio_of(tool, [*FIO[1:], *forms, jobs], directory)
     assert done.returncode == 0, done.stderr
     start = done.stdout.index("{\n")
     document, end = json.JSONDecoder().raw_decode(done.stdout[start:])

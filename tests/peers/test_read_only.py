@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_fio_equivalence import CASES, TOOLS
+from test_fio_equivalence import CASES
 
 from goldens import cases
-from programs import completed
+from programs import completed, fio_of
 
 GOLDEN = Path(__file__).parents[1] / "golden/fio"
 LINES = [case.options for case in CASES] + [
@@ -87,8 +87,8 @@ def test_no_line_of_the_corpora_writes(bytes_each: int, tmp_path: Path) -> None:
 @cases("fio/read_only")
 def test_iocurve_reads_and_refuses_what_fio_does(options: str, status: int, tmp_path: Path) -> None:
     words = shlex.split(f"--readonly --name=a --rw=read {options}")
-    for tool in TOOLS:
+    for tool in ("fio", "iocurve"):
         (tmp_path / "there").write_bytes(bytes(SHORT))
-        done = completed([*tool, *words], cwd=tmp_path)
+        done = fio_of(tool, words, tmp_path)
         assert bool(done.returncode) == bool(status), (tool, done.stdout, done.stderr)
         assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"there": bytes(SHORT)}
