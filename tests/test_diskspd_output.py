@@ -1,6 +1,7 @@
 """Answers in DiskSpd's layout: its own tests' lines, its columns, its XML elements."""
 
 import math
+import shlex
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -176,24 +177,7 @@ def test_the_command_lines_of_the_documents_run(tmp_path: Path, capsys: pytest.C
 
 @pytest.mark.slow
 def test_xml_on_stdout_is_nothing_but_xml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = ran(
-        *[
-            "-c1M",
-            "-w50",
-            "-b4K",
-            "-r",
-            "-o4",
-            "-W0",
-            "-d1",
-            "-L",
-            "-D250",
-            "-Rxml",
-            "-t2",
-            "--out=report",
-            "a.dat",
-            "b.dat",
-        ]
-    )
+    result = ran(*shlex.split("-c1M -w50 -b4K -r -o4 -W0 -d1 -L -D250 -Rxml -t2 --out=report a.dat b.dat"))
     root = ElementTree.fromstring(capsys.readouterr().out)
     counts = [int(element.text or "") for element in root.findall("TimeSpan/Thread/Target/IOCount")]
     assert (len(counts), sum(counts)) == (4, operations(result))
