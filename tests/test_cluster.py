@@ -47,7 +47,7 @@ from published_vdbench import SEED_HOSTS, SEED_VOLUMES, seed_files
 
 pytestmark = pytest.mark.slow
 
-MACHINE_NOTES = {"clients_real", "target_stalled"}
+MACHINE_NOTES = {"clients_real", "server_stalled", "target_stalled"}
 """Notes on a machine that other tests use, too."""
 
 NODE = {"object_store_memory": 80 * MIB, "include_log_monitor": False}

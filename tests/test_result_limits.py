@@ -256,6 +256,14 @@ def test_equal_rates_show_a_limit_also_where_others_hold_the_processors() -> Non
     assert held_up == quiet != set()
 
 
+@pytest.mark.parametrize(("mixes", "confidence"), [((1.0, 0.75, 0.5, 0.25, 0.0), "likely"), ((1.0, 0.0), "possible")])
+def test_many_loads_are_equal_within_a_few_per_cent(mixes: tuple[float, ...], confidence: str) -> None:
+    limited = target(volume_throughput=lambda load: 64 * MIB / load.block_bytes)
+    sizes = ((4, 64, 2), (64, 16, 4))
+    loads = [Load(size * KIB, mix, depth, 2, nconnect) for size, depth, nconnect in sizes for mix in mixes]
+    assert _code(told(dataclasses.replace(limited, noise=0.08), loads)[loads[-1]]) == ("volume_throughput", confidence)
+
+
 @cases("analysis/dispersions")
 def test_a_limit_lets_operations_through_evenly_and_a_server_does_not(
     dispersion: float | None, code: str, confidence: str

@@ -38,8 +38,9 @@ is left out of lists."""
 NEARLY_ALL = 10
 """Times of a server of which one is this many times the other are nearly all of the one."""
 LATENCY, ANY_OPERATIONS = TargetPart("in_flight"), TargetPart("iops")
-CRISP = 0.02
-"""Points that spread by more may be equal by chance, unless a depth shows that operations wait."""
+CRISP, CRISP_OF_MANY, MANY = 0.02, 0.05, 8
+"""Points that spread by more may be equal by chance, unless a depth shows that operations wait. The second is for at
+least so many loads of several depths."""
 MEMBERS_MIN = 3
 """Fewer points at a ceiling show no limit."""
 NO_MORE = 1.1
@@ -323,7 +324,9 @@ def _equality(at: PartCeiling, found: Sequence[ObservedPoint]) -> str:
 
 def _is_crisp(at: PartCeiling, found: Sequence[ObservedPoint]) -> bool:
     """True if enough loads, not counting the same with other connections, have the same but for a little."""
-    return len({(one.load, one.depth) for one in at.members}) >= MEMBERS_MIN and _spread(at, found) <= CRISP
+    loads = {(one.load, one.depth) for one in at.members}
+    is_of_many = len(loads) >= MANY and len({depth for _, depth in loads}) > 1
+    return len(loads) >= MEMBERS_MIN and _spread(at, found) <= (CRISP_OF_MANY if is_of_many else CRISP)
 
 
 def _spread(at: PartCeiling, found: Sequence[ObservedPoint]) -> float:
