@@ -77,7 +77,7 @@ def test_a_format_that_was_killed_is_recovered(tmp_path: Path) -> None:
         with started(tmp_path, line) as process:
             # The run ends at another place of the format each time, and at last after it.
             while not list(Path(anchor).rglob(f"vdb_f*{2 * number:02}.file")) and process.poll() is None:
-                pass
+                time.sleep(0.001)
             process.send_signal(signal.SIGKILL)
         ended = run(tmp_path, "-jro", anchor)
         assert ended.returncode == 0, (number, ended.stderr)
