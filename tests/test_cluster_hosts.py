@@ -380,6 +380,14 @@ def test_what_a_host_prints_before_the_keeper_is_skipped(tmp_path: Path) -> None
         assert _greeting(connection).connection[2] == "198.18.0.2"
 
 
+def test_a_line_that_comes_with_the_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with connected(tmp_path, f"#!/bin/sh\necho {hosts.MARK}\nread line\necho warning: disk\n") as connection:
+        reads = iter([lambda _: connection.input.close() or connection.process.wait() or None, connection.next_reply])
+        monkeypatch.setattr(connection, "next_reply", lambda kind: next(reads)(kind))
+        with pytest.raises(HostError, match="warning: disk"):
+            connection.answer(30, Greeting)
+
+
 def test_a_line_that_cannot_be_read_is_shown(tmp_path: Path) -> None:
     text = f"#!/bin/sh\necho {hosts.MARK}\necho warning: disk\nread line\n"
     with (

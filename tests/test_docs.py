@@ -57,7 +57,7 @@ BUSY = re.compile(
     r"warning: (the volume (was (CPU-)?starved|had no processor)|.*(the target stalled|itself did not run))"
     r"|info: .*measured again"
 )
-HELD = re.compile(r"random-.*: CPU contention \(.*\): others hold the processors")
+HELD = re.compile(r"random-.*: (CPU contention .*: others hold the|inconclusive: the time for probes was over)")
 """The verdict on a machine whose processors others hold is another one than the page's."""
 STEP_S_MAX = 200
 NUMBER = r"(?:\B-)?\d[\d,]*(?:\.\d+)?k?"

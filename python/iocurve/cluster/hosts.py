@@ -139,10 +139,11 @@ class Connection:
         """The next line of the keeper. Raises ``HostError`` after that time, and if the connection ends."""
         until = time.monotonic() + seconds
         while True:
-            reply = self.next_reply(kind)
-            if reply is not None:
+            # A process that has ended prints no more, so one read after that misses nothing.
+            has_ended = self.process.poll() is not None
+            if (reply := self.next_reply(kind)) is not None:
                 return reply
-            if self.process.poll() is not None:
+            if has_ended:
                 raise HostError(self.why_ended())
             if time.monotonic() > until:
                 raise HostError(f"no answer for {seconds:g} s")
