@@ -100,7 +100,8 @@ def machines(
 def _of_size(name: str, limits: Limits, demand: Demand, nconnect: int, vm: str, count: int | None) -> Clients | None:
     def needed(connections: int) -> int | None:
         # The limits of connections are fitted to results, and still the best that is known.
-        use = max(link.use(demand.of) for link in client_links(name, limits, vm, 1, connections))
+        links = client_links(name, limits, vm, 1, connections)
+        use = max((link.use(demand.of) for link in links), default=0)
         return found if (found := max(1, math.ceil(use))) <= CLIENTS_MAX else None
 
     clients = needed(nconnect)

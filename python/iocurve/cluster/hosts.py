@@ -397,11 +397,12 @@ class _Starting:
 
     def _failure(self, one: _Joining) -> HostError | None:
         """Why a host will not join; None while it may. One that is late is started once more: Ray may hang."""
+        has_ended = one.connection.process.poll() is not None
         while answer := _next_end(one.connection):
             one.ends += 1
             told = answer.error or last_error(answer.lines) or f"its node ended with status {answer.ended}"
             one.why = HostError(told)
-        if one.ends >= STARTS or one.connection.process.poll() is not None:
+        if one.ends >= STARTS or has_ended:
             return one.why or HostError(one.connection.why_ended())
         if time.monotonic() < one.until:
             return None
