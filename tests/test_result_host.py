@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -94,7 +95,7 @@ def listening(root: Path, port: int, inode: int) -> None:
     )
 
 
-def process(root: Path, pid: int, name: str, *, command: str = "", link: str | None = None) -> None:
+def process(root: Path, pid: int, name: str, command: str, link: str | None) -> None:
     (directory := root / f"proc/{pid}/fd").mkdir(parents=True)
     (root / f"proc/{pid}/comm").write_text(f"{name}\n")
     (root / f"proc/{pid}/cmdline").write_text(command)
@@ -102,36 +103,19 @@ def process(root: Path, pid: int, name: str, *, command: str = "", link: str | N
         (directory / "3").symlink_to(link)
 
 
-def test_the_process_that_listens_on_the_port_serves_the_target(tmp_path: Path) -> None:
-    listening(tmp_path, 20490, 4711)
-    process(tmp_path, 10, "ganesha.nfsd", command="ganesha.nfsd", link="socket:[4711]")
-    process(tmp_path, 11, "client", command="client", link="socket:[77]")
-    assert servers_of([("127.0.0.1", 20490)], tmp_path) == frozenset({10})
+@cases("result/servers")
+def test_the_processes_that_serve_a_target_on_this_machine(
+    listens: int, processes: list[list[Any]], address: list[Any], expected: list[int] | None, tmp_path: Path
+) -> None:
+    listening(tmp_path, listens, 4711)
+    for one in processes:
+        process(tmp_path, *one)
+    assert servers_of([tuple(address)], tmp_path) == (expected if expected is None else frozenset(expected))
 
 
-def test_the_threads_of_the_kernel_serve_a_socket_that_no_process_holds(tmp_path: Path) -> None:
-    listening(tmp_path, 2049, 4711)
-    process(tmp_path, 20, "nfsd")
-    process(tmp_path, 21, "nfsd")
-    process(tmp_path, 22, "nfsd", command="a program of this name")
-    assert servers_of([("localhost", None)], tmp_path) == frozenset({20, 21})
-
-
-@pytest.mark.parametrize("port", [20490, 20491])
-def test_a_server_that_cannot_be_found_is_not_told_from_others(tmp_path: Path, port: int) -> None:
-    """It is another user's, whose files cannot be listed, or it listens in another network namespace."""
-    listening(tmp_path, 20490, 4711)
-    process(tmp_path, 10, "server", command="server")
-    assert servers_of([("127.0.0.1", port)], tmp_path) is None
-    meter = host.MachineMeter(servers=None)
-    use = meter.added(MachineUse(busy_share=1.0, cpus=2, steal_share=0.0))
-    assert (use.target_share, use.others_share) == (None, None)
-    assert noise(use, SECOND_NS) is None
-
-
-def test_a_target_elsewhere_has_no_server_here(tmp_path: Path) -> None:
-    listening(tmp_path, 2049, 4711)
-    assert servers_of([("192.0.2.1", 2049)], tmp_path) == frozenset()
+def test_servers_that_are_not_known_are_not_told_from_others() -> None:
+    use = host.MachineMeter(servers=None).added(MachineUse(busy_share=1.0, cpus=2, steal_share=0.0))
+    assert (use.target_share, use.others_share, noise(use, SECOND_NS)) == (None, None, None)
 
 
 def test_the_work_of_a_server_on_this_machine_is_the_targets() -> None:

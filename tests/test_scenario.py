@@ -2,7 +2,6 @@
 
 import re
 import signal
-import subprocess
 import tomllib
 from collections.abc import Sequence
 from contextlib import suppress
@@ -31,7 +30,7 @@ from iocurve.result.document import Point, Result
 from iocurve.result.document_file import RESULT_NAME
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import UNOPENED
-from programs import IOCURVE, iocurve
+from programs import iocurve, started, stopped
 
 TINY = data("scenarios/tiny.toml")
 PLAIN = re.sub("cache = .*", 'cache = "untouched"', TINY)
@@ -266,13 +265,10 @@ def test_an_interrupted_run_keeps_its_points_and_can_be_resumed(tmp_path: Path) 
     scenario.write_text("probe = false\n" + slow)
     (place := tmp_path / "data").mkdir()
     words = ["run", str(scenario), "--target", str(place), "--out", str(out := tmp_path / "out"), "--retries", "0"]
-    command_line = [*IOCURVE, *words]
-    with subprocess.Popen(command_line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        errors = present(process.stderr)
-        assert any(line.startswith("2/6") for line in errors)
-        process.send_signal(signal.SIGINT)
-        errors.read()
-    assert (process.returncode, list(place.iterdir())) == (130, [])
+    with started(*words) as process:
+        assert any(line.startswith("2/6") for line in present(process.stderr))
+        ended = stopped(process, signal.SIGINT)
+    assert (ended.returncode, list(place.iterdir())) == (130, [])
     first = Result.read(out / RESULT_NAME)
     assert (first.state, first.points == ()) == ("interrupted", False)
     resumed = iocurve(*words, "--resume")

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from data import synthetic
-from goldens import Golden, cases, matches
+from goldens import Golden, cases, matches, present
 from iocurve.analysis import read
 from iocurve.analysis.check_expressions import parse_all
 from iocurve.analysis.check_names import Vocabulary
@@ -21,7 +20,7 @@ from iocurve.engine.outcome import Absence, WorkerOutcome
 from iocurve.foundation.units import SECOND_NS
 from iocurve.result.document import MachineUse, Point, Result
 from iocurve.result.stalls import absences, longest_stall, remarks, unwritten_text
-from programs import IOCURVE, status_of
+from programs import started, status_of, stopped
 
 MS = 1_000_000
 
@@ -129,18 +128,15 @@ def test_a_condition_finds_the_stall() -> None:
 @pytest.mark.alone
 def test_a_client_that_was_stopped_says_so_and_does_not_blame_the_target(tmp_path: Path) -> None:
     options = ("--ioengine=null", "--rw=randread", "--size=1g", "--time_based", "--runtime=3", "--rate_iops=2000")
-    command = [*IOCURVE, "fio", "--name=r", *options, "--out", str(tmp_path / "out")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as running:
-        assert running.stderr is not None
-        assert any("running" in line for line in running.stderr)
+    with started("fio", "--name=r", *options, "--out", str(tmp_path / "out"), cwd=tmp_path) as running:
+        assert any("running" in line for line in present(running.stderr))
         time.sleep(0.5)
-        os.kill(running.pid, signal.SIGSTOP)
+        running.send_signal(signal.SIGSTOP)
         time.sleep(1.2)
-        os.kill(running.pid, signal.SIGCONT)
-        _, told = running.communicate(timeout=60)
-    assert running.returncode == 0, told
-    assert "iocurve itself did not run for" in told
-    assert "the target stalled" not in told
+        ended = stopped(running, signal.SIGCONT)
+    assert ended.returncode == 0, ended.stderr
+    told = ("iocurve itself did not run for" in ended.stderr, "the target stalled" in ended.stderr)
+    assert told == (True, False)
     result = Result.read(tmp_path / "out")
     (away,) = absences(result.points[0].outcome.workers)
     assert away.duration_ns >= SECOND_NS

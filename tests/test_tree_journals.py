@@ -1,6 +1,5 @@
 """Journals of file systems (vdbench's -j and -jr): a later run verifies what a run wrote that may have been killed."""
 
-import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -8,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.servers import IOCURVE
-from goldens import data
-from programs import iocurve
+from goldens import data, present
+from programs import iocurve, started
 from vdbench_runs import anchor, report
 
 __all__ = ["anchor"]
@@ -40,20 +38,12 @@ def run(
     return iocurve(*command(directory, option, anchor, rd, format_), cwd=directory)
 
 
-def started(directory: Path, line: list[str]) -> subprocess.Popen[str]:
-    """A run in a process, to be killed."""
-    return subprocess.Popen(
-        [IOCURVE, *line], cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
-
-
 def killed(directory: Path, anchor: str, rd: str, format_: str = "yes") -> None:
     """A run with a journal that is killed in its first interval."""
-    with started(directory, command(directory, "-j", anchor, rd, format_, rate="max", elapsed=60)) as process:
-        assert process.stdout
-        assert any("Starting RD=" in printed and "format" not in printed for printed in process.stdout)
+    line = command(directory, "-j", anchor, rd, format_, rate="max", elapsed=60)
+    with started(*line, cwd=directory) as process:
+        assert any("Starting RD=" in printed and "format" not in printed for printed in present(process.stdout))
         time.sleep(KILLED_AFTER_S)
-        process.send_signal(signal.SIGKILL)
 
 
 @pytest.mark.parametrize("rd", [MIXED, WRITES])
@@ -74,11 +64,10 @@ def test_a_format_that_was_killed_is_recovered(tmp_path: Path) -> None:
     anchor = str(tmp_path / "tree")
     line = command(tmp_path, "-j", anchor, WRITES, "yes", elapsed=60)
     for number in range(6):
-        with started(tmp_path, line) as process:
+        with started(*line, cwd=tmp_path) as process:
             # The run ends at another place of the format each time, and at last after it.
             while not list(Path(anchor).rglob(f"vdb_f*{2 * number:02}.file")) and process.poll() is None:
                 time.sleep(0.001)
-            process.send_signal(signal.SIGKILL)
         ended = run(tmp_path, "-jro", anchor)
         assert ended.returncode == 0, (number, ended.stderr)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from data import synthetic
-from goldens import cases, matches
+from goldens import Golden, cases, matches
 from iocurve.analysis import read
 from iocurve.analysis.headlines import mark_of
 from iocurve.analysis.limits import with_verdicts
@@ -143,7 +143,7 @@ def scenario(answer: str) -> ScenarioFacts:
 
 def gains() -> Result:
     """Reads and writes at two depths, with one connection and with eight; eight carry three and two times as much."""
-    return rates(
+    return answered(
         *(
             (kind, {"read_percent": percent, "nconnect": count, "depth": depth}, 1000.0 * depth * gain)
             for kind, percent, factor in (("read", 100, 3), ("write", 0, 2))
@@ -174,7 +174,7 @@ def test_a_scenario_that_asks_for_rates_is_answered_by_the_highest() -> None:
     )
 
 
-def rates(*rows: tuple[str, dict[str, Any], float]) -> Result:
+def answered(*rows: tuple[str, dict[str, Any], float]) -> Result:
     """Random reads: the family, the axes and the IOPS of each point."""
     base: dict[str, Any] = {"order": "random", "block_bytes": 4096, "read_percent": 100, "nconnect": 1, "depth": 16}
     points = [
@@ -184,44 +184,24 @@ def rates(*rows: tuple[str, dict[str, Any], float]) -> Result:
     return synthetic.result(points)
 
 
-def test_families_are_answered_by_the_highest_rate_of_each_and_its_gain_from_depth() -> None:
-    result = rates(("front", {"depth": 1}, 1000.0), ("front", {"depth": 16}, 8000.0), ("back", {}, 300.0))
-    titles = {"front": "Front end", "back": "Back end: 4 KiB random"}
+@cases("report/answers")
+def test_the_question_of_a_scenario_is_answered(
+    question: str, rates: list[tuple[str, dict[str, Any], float]], titles: dict[str, str], golden: Golden
+) -> None:
     facts = tuple(FamilyFacts(name=name, title=title, cache="untouched") for name, title in titles.items())
-    answer, *_ = read(result.replace(scenario=scenario("families").replace(families=facts))).headlines
-    assert (answer.value, answer.unit) == ("8k front end, 300 back end", "IOPS")
-    assert answer.detail.startswith("front end: 8.00 × at depth 16, p50")
-    assert answer.detail.endswith("back end: its interval is not known")
-
-
-def test_the_fewest_clients_that_reach_the_highest_rate_are_named() -> None:
-    measured = {(1, 1): 100, (4, 1): 400, (7, 1): 700, (1, 4): 300, (4, 4): 1000, (7, 4): 990}
-    result = rates(
-        *(
-            ("f", {"clients": clients, "nconnect": nconnect, "depth": 16 * clients}, rate)
-            for (clients, nconnect), rate in measured.items()
-        )
-    )
-    answer, *_ = read(result.replace(scenario=scenario("fewest clients"))).headlines
-    matches("report#fewest clients", (answer.value, answer.what))
+    answer, *_ = read(answered(*rates).replace(scenario=scenario(question).replace(families=facts))).headlines
+    golden.check([answer.value, answer.unit, answer.what, answer.detail])
 
 
 def test_fewer_clients_whose_interval_reaches_the_highest_rate_are_named_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Six clients had 900 of 800 to 990: as far as that tells, six to seven are enough."""
     measured = ((1, 300.0), (6, 900.0), (7, 1000.0), (20, 1005.0))
-    result = rates(*(("f", {"clients": clients, "depth": 16 * clients}, rate) for clients, rate in measured))
+    result = answered(*(("f", {"clients": clients, "depth": 16 * clients}, rate) for clients, rate in measured))
     bounds = {900: Interval(value=900, low=800, high=990)}
     none = Interval(value=1, low=None, high=None)
     monkeypatch.setattr(Point, "rate_interval", lambda point, *_: bounds.get(round(point.summary().iops), none))
     answer, *_ = read(result.replace(scenario=scenario("fewest clients"))).headlines
     assert answer.value == "6–7"
-
-
-def test_distance_is_compared_at_the_load_with_the_lowest_rate() -> None:
-    measured = (("near", 12, 24000.0), ("near", 384, 60000.0), ("far", 12, 8000.0), ("far", 384, 60000.0))
-    result = rates(*(("read", {"target": target, "depth": depth}, rate) for target, depth, rate in measured))
-    answer, *_ = read(result.replace(scenario=scenario("target"))).headlines
-    assert (answer.value, answer.what) == ("0.33 × reads", "far instead of near")
 
 
 # ---- one truth

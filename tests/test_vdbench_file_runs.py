@@ -2,14 +2,11 @@
 
 import io
 from collections import Counter
-from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from data import synthetic
-from data.synthetic import interval, kind, worker_outcome
+from data.synthetic import interval, worker_outcome
 from goldens import Golden, cases, matches, present
 from iocurve.cli.dialects import run as run_dialect
 from iocurve.dialects.vdbench.command import read_command
@@ -17,17 +14,15 @@ from iocurve.dialects.vdbench.explanation import explain
 from iocurve.dialects.vdbench.file_plan import split_anchor
 from iocurve.dialects.vdbench.output.table import average, file_systems, rows
 from iocurve.dialects.vdbench.parameter_file import ParameterFile
-from iocurve.engine.outcome import Live, Outcome
-from iocurve.engine.plan import Plan
+from iocurve.engine.outcome import Outcome
 from iocurve.foundation.errors import DialectError, PlanError
 from iocurve.foundation.units import SECOND_NS
 from iocurve.machine.processes import ProcessorMeter, Processors
 from iocurve.measure import local
-from vdbench_runs import anchor, command_of, flat_rows, read_here, report, run_file
+from vdbench_runs import NOON, Engine, anchor, command_of, flat_rows, read_here, report, run_file
 
 __all__ = ["anchor"]
 
-NOON = datetime(2016, 12, 2, 10, 12, 43, 103_000, UTC)
 RD = "rd=rd1,fwd=fwd1,fwdrate=max,elapsed=2,interval=1"
 TREE = {"mkdir": 6, "create": 12, "write": 12, "close": 12}
 """Format of 6 directories and 12 files of 10,000 bytes."""
@@ -289,36 +284,13 @@ def test_an_interval_has_a_rate_and_a_response_time_for_each_operation() -> None
     assert (total.label, total.rate) == ("avg_2-2", 11_244)
 
 
-class Engine:
-    """Returns outcomes as if each worker had done a fixed number of operations in each of two seconds."""
-
-    def __init__(self) -> None:
-        self.plans: list[Plan] = []
-        self.stopped: list[str] = []
-
-    def carry_out(self, _step: object, plan: Plan, watch: Callable[[Live], bool]) -> Outcome:
-        self.plans.append(plan)
-        done = {"write": 4, "create": 2} if plan.name.startswith("format") else {"read": 8, "open": 2}
-        intervals = synthetic.intervals([done] * 2)
-        values = {name: kind({450_000: count * 2}, 4096) for name, count in done.items()}
-        live = synthetic.live(elapsed_ns=2 * SECOND_NS, intervals=2, operations=intervals[1].operations)
-        self.stopped += [plan.name] if watch(live) else []
-        workers = range(len(plan.groups[0].workers))
-        return Outcome(
-            state="finished",
-            workers=tuple(worker_outcome(values, number=number, intervals=intervals) for number in workers),
-        )
-
-
-def printed(made: ParameterFile, engine: Engine) -> str:
-    out = io.StringIO()
-    run_file(made, engine.carry_out, out, lambda: NOON)
-    return out.getvalue()
+def engine_of_files() -> Engine:
+    return Engine({"read": 8, "open": 2}, formats={"write": 4, "create": 2})
 
 
 def test_a_run_writes_a_format_and_its_reports(tmp_path: Path) -> None:
-    engine = Engine()
-    text = printed(prepared(tmp_path, "operation=read", ",format=yes", "/tmp/x"), engine)
+    engine = engine_of_files()
+    text = engine.printed(prepared(tmp_path, "operation=read", ",format=yes", "/tmp/x"))
     assert [(plan.name, len(plan.groups[0].workers)) for plan in engine.plans] == [("format_for_rd1", 8), ("rd1", 1)]
     starts = [line[13:] for line in text.splitlines() if "Starting" in line]
     assert starts == ["Starting RD=format_for_rd1", "Starting RD=rd1; elapsed=2; fwdrate=max. For loops: None"]
@@ -344,7 +316,7 @@ def test_the_report_on_the_only_host_has_the_lines_of_the_summary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ProcessorMeter, "sample", lambda _: Processors(3.9, 3.0, 1.0, 92.1))
-    printed(prepared(tmp_path, "operation=read", "", "/tmp/x"), Engine())
+    engine_of_files().printed(prepared(tmp_path, "operation=read", "", "/tmp/x"))
 
     def lines(name: str) -> list[str]:
         text = report(tmp_path, name)
@@ -360,22 +332,22 @@ def test_stopcurve_leaves_the_other_points_of_a_file_systems_curve_out(tmp_path:
         "fsd=fsd1,anchor=/tmp/x,files=1\nfwd=fwd1,fsd=fsd1\nrd=default,fwd=fwd1,elapsed=2,interval=1\n"
         "rd=rd1,fwdrate=curve,stopcurve=.45\nrd=rd2,fwdrate=9\n"
     )
-    engine = Engine()
-    printed(read_here(tmp_path, text), engine)
+    engine = engine_of_files()
+    engine.printed(read_here(tmp_path, text))
     assert [plan.name for plan in engine.plans] == ["rd1", "rd1_(10%)", "rd2"]
     log = report(tmp_path, "logfile")
     assert "stopcurve=0.45 is reached; the remaining points of the curve are skipped" in log
 
 
 def test_enough_data_ends_a_run_but_not_its_format(tmp_path: Path) -> None:
-    engine = Engine()
-    printed(prepared(tmp_path, "operation=read", ",format=yes,maxdata=8k", "/tmp/x"), engine)
+    engine = engine_of_files()
+    engine.printed(prepared(tmp_path, "operation=read", ",format=yes,maxdata=8k", "/tmp/x"))
     assert ([plan.name for plan in engine.plans], engine.stopped) == (["format_for_rd1", "rd1"], ["rd1"])
 
 
 def test_the_skew_report_has_file_workloads(tmp_path: Path) -> None:
     text = f"fsd=fsd1,anchor=/tmp/x,files=1\nfwd=fwd1,fsd=fsd1\nfwd=fwd2,fsd=fsd1\n{RD.replace('fwd1', 'fwd*')}\n"
-    printed(read_here(tmp_path, text), Engine())
+    engine_of_files().printed(read_here(tmp_path, text))
     skew = [line.split() for line in report(tmp_path, "skew").splitlines() if line[:3] == "fwd"]
     assert skew == [["fwd1", "8.00", "50.00", "0.450"], ["fwd2", "8.00", "50.00", "0.450"]]
 
@@ -383,19 +355,19 @@ def test_the_skew_report_has_file_workloads(tmp_path: Path) -> None:
 @cases("vdbench/formats")
 def test_options_clean_and_format_file_systems(tmp_path: Path, options: list[str], rd: str, golden: Golden) -> None:
     text = f"fsd=fsd1,anchor=/tmp/x,files=1\nfwd=fwd1,fsd=fsd1\n{RD}{rd}\n"
-    engine = Engine()
+    engine = engine_of_files()
     made = read_here(tmp_path, text, *options)
     assert made.notes == ()
-    printed(made, engine)
+    engine.printed(made)
     trees = [(plan.name, plan.groups[0].workers[0].tree) for plan in engine.plans]
     golden.check([(name, tree and tree.tasks) for name, tree in trees])
 
 
 def test_an_anchor_is_cleaned_once(tmp_path: Path) -> None:
     text = f"loop=2\nfsd=fsd1,anchor=/tmp/x,files=1\nfwd=fwd1,fsd=fsd1\n{RD}\n"
-    engine = Engine()
+    engine = engine_of_files()
     made = read_here(tmp_path, text, "-c")
-    printed(made, engine)
+    engine.printed(made)
     assert [plan.name for plan in engine.plans] == ["format_for_rd1", "rd1", "rd1"]
     assert "-c: deletes the files and directories below an anchor" in explain(made)
 
@@ -409,8 +381,8 @@ def test_the_sample_of_file_systems_is_vdbenchs(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
     made = read_command(["-tf", "-o", str(tmp_path / "output")], cwd=tmp_path)
     assert made.obstacles == ()
-    engine = Engine()
-    text = printed(made, engine)
+    engine = engine_of_files()
+    text = engine.printed(made)
     starts = [line[13:] for line in text.splitlines() if "Starting" in line]
     assert starts == ["Starting RD=format_for_rd1", "Starting RD=rd1; elapsed=5; fwdrate=100; For loops: None"]
     workers = engine.plans[1].groups[0].workers

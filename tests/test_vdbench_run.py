@@ -1,61 +1,29 @@
 """Vdbench runs and what they leave behind: lines on stdout, the directory, curves, early ends."""
 
-import io
 import json
 import os
 import signal
-import subprocess
-from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from bench.servers import Server
 from data import synthetic
-from data.synthetic import kind, worker_outcome
+from data.synthetic import worker_outcome
 from fio_machine import HeldMachine
 from goldens import data, matches, present
 from iocurve.dialects.vdbench.command import read_command
 from iocurve.dialects.vdbench.output.directory import MARK, choose
 from iocurve.dialects.vdbench.output.table import STORAGE, TRANSFERS, average, rows
 from iocurve.dialects.vdbench.read.options import Loop
-from iocurve.engine.outcome import Live, Outcome, State
-from iocurve.engine.plan import Plan
 from iocurve.foundation.units import SECOND_NS
 from iocurve.machine.processes import Processors
 from iocurve.result.document import Result
-from programs import IOCURVE, iocurve
-from vdbench_runs import flat_rows, report, run_file
+from programs import iocurve, started, stopped
+from vdbench_runs import NOON, Engine, flat_rows, report
 
 MACHINE = HeldMachine(paths={}, directories=frozenset({"/d"}))
-NOON = datetime(2016, 12, 2, 10, 12, 43, 103_000, UTC)
 FILE = "sd=sd1,lun=/d/a,size=1g\nsd=sd2,lun=/d/b,size=1g\nwd=wd1,sd=*,xf=4k,rdpct=75\n"
-
-
-class Engine:
-    """Returns outcomes as if each worker of the plan had done a fixed number of reads and writes per second."""
-
-    def __init__(self, reads: int, writes: int, state: State = "finished", *, live: bool = False) -> None:
-        self.reads, self.writes, self.state, self.live = reads, writes, state, live
-        self.plans: list[Plan] = []
-
-    def carry_out(self, _step: object, plan: Plan, watch: Callable[[Live], bool]) -> Outcome:
-        self.plans.append(plan)
-        workers = []
-        for number, worker in enumerate(plan.groups[0].workers):
-            seconds = (worker.ramp_ns + (worker.end.runtime_ns or 0)) // SECOND_NS
-            each = {"read": self.reads, "write": self.writes}
-            intervals = synthetic.intervals([each] * seconds)
-            values = {name: kind({450_000: count * seconds}, 4096) for name, count in each.items()}
-            workers.append(worker_outcome(values, number=number, intervals=intervals, state=self.state))
-            for index in range(1, seconds + 1) if self.live and number == 0 else ():
-                watch(live_state(index))
-        return Outcome(state=self.state, workers=tuple(workers))
-
-
-def live_state(intervals: int) -> Live:
-    return synthetic.live(elapsed_ns=intervals * SECOND_NS, intervals=intervals)
 
 
 MAX = "rd=rd1,wd=wd1,io=max,el=4,in=1\n"
@@ -64,10 +32,7 @@ MAX = "rd=rd1,wd=wd1,io=max,el=4,in=1\n"
 def printed(directory: Path, rd: str, engine: Engine, *arguments: str, text: str = FILE) -> str:
     (directory / "p").write_text(text + rd, encoding="utf-8")
     command = ["-f", str(directory / "p"), "-o", str(directory / "output"), *arguments]
-    out = io.StringIO()
-    prepared = read_command(command, cwd=Path("/d"), machine=MACHINE)
-    run_file(prepared, engine.carry_out, out, lambda: NOON)
-    return out.getvalue()
+    return engine.printed(read_command(command, cwd=Path("/d"), machine=MACHINE))
 
 
 def test_an_interval_is_a_line_in_vdbenchs_columns() -> None:
@@ -91,7 +56,7 @@ def test_the_average_leaves_the_first_intervals_out() -> None:
 
 
 def test_a_curve_takes_its_rates_and_its_skew_from_the_maximum(tmp_path: Path) -> None:
-    engine = Engine(reads=600, writes=200)
+    engine = Engine({"read": 600, "write": 200})
     text = printed(tmp_path, "rd=rd1,wd=wd1,io=curve,curve=(10,55,100),el=4,in=1,warmup=2\n", engine)
     starts = [line.partition(" Starting ")[2] for line in text.splitlines() if "Starting" in line]
     matches("vdbench_run/a_curve_takes_its_rates_and_its_skew_from", starts)
@@ -100,13 +65,13 @@ def test_a_curve_takes_its_rates_and_its_skew_from_the_maximum(tmp_path: Path) -
 
 
 def test_stopcurve_leaves_the_other_points_out(tmp_path: Path) -> None:
-    engine = Engine(reads=600, writes=200)
+    engine = Engine({"read": 600, "write": 200})
     printed(tmp_path, "rd=rd1,wd=wd1,io=curve,stopcurve=.45,el=4,in=1\nrd=rd2,wd=wd1,io=9,el=4,in=1\n", engine)
     assert [plan.name for plan in engine.plans] == ["rd1", "rd1_(10%)", "rd2"]
 
 
 def test_all_runs_are_repeated(tmp_path: Path) -> None:
-    engine = Engine(reads=1, writes=1)
+    engine = Engine({"read": 1, "write": 1})
     printed(tmp_path, "", engine, text=f"loop=3\n{FILE}{MAX}")
     assert len(engine.plans) == 3
 
@@ -121,7 +86,7 @@ def test_a_number_after_l_is_seconds(tmp_path: Path) -> None:
 
 
 def test_each_sd_is_formatted_once_before_the_first_run_that_uses_it(tmp_path: Path) -> None:
-    engine = Engine(reads=300, writes=100)
+    engine = Engine({"read": 300, "write": 100})
     runs = "rd=default,wd=wd1,io=max,el=4,in=1\nrd=rd1,sd=sd2\nrd=rd2,sd=sd*\nrd=rd3,sd=sd*\n"
     printed(tmp_path, runs, engine, text=f"formatsds=yes\n{FILE}")
     workers = [plan.groups[0].workers for plan in engine.plans]
@@ -129,7 +94,7 @@ def test_each_sd_is_formatted_once_before_the_first_run_that_uses_it(tmp_path: P
 
 
 def test_the_directory_has_the_files_that_scripts_look_for(tmp_path: Path) -> None:
-    printed(tmp_path, "rd=rd1,wd=wd1,io=max,forth=(1,2),el=4,in=1\n", Engine(reads=300, writes=100))
+    printed(tmp_path, "rd=rd1,wd=wd1,io=max,forth=(1,2),el=4,in=1\n", Engine({"read": 300, "write": 100}))
     output = tmp_path / "output"
     matches("vdbench#directory files scripts 2", sorted(path.name for path in output.iterdir() if path.name != MARK))
     summary = (output / "summary.html").read_text().splitlines()
@@ -151,7 +116,7 @@ def test_the_directory_has_the_files_that_scripts_look_for(tmp_path: Path) -> No
 
 def test_the_summary_links_to_every_report(tmp_path: Path) -> None:
     text = f"hd=h1\nhd=h2\n{FILE}wd=wd2,sd=sd1\n"
-    printed(tmp_path, "rd=rd1,wd=wd*,io=max,el=4,in=1\n", Engine(reads=3, writes=1), text=text)
+    printed(tmp_path, "rd=rd1,wd=wd*,io=max,el=4,in=1\n", Engine({"read": 3, "write": 1}), text=text)
     summary = report(tmp_path, "summary").splitlines()
     matches("vdbench_run/the_summary_links_to_every_report", [line for line in summary if "HREF" in line])
     files = {path.name: path.read_text() for path in (tmp_path / "output").glob("*.html")}
@@ -160,7 +125,7 @@ def test_the_summary_links_to_every_report(tmp_path: Path) -> None:
 
 
 def test_a_host_an_sd_and_a_slave_have_their_reports(tmp_path: Path) -> None:
-    printed(tmp_path, "rd=rd1,wd=wd1,io=max,el=2,in=1\n", Engine(reads=3, writes=1))
+    printed(tmp_path, "rd=rd1,wd=wd1,io=max,el=2,in=1\n", Engine({"read": 3, "write": 1}))
     text = "10:12:43.103 Starting RD=rd1; I/O rate: Uncontrolled MAX; elapsed=2; For loops: None"
     started = f'<a name="_0"></a><i><b>{text}</b></i>'
     runs = 'Link to Run Definitions:         <A HREF="#_0">rd1 For loops: None</A>'
@@ -188,7 +153,7 @@ def statuses(directory: Path) -> list[str]:
 
 
 def test_the_status_says_what_is_going_on(tmp_path: Path) -> None:
-    printed(tmp_path, "rd=rd1,wd=wd1,io=max,forth=(1,2),el=4,in=1,warmup=2\n", Engine(reads=3, writes=1, live=True))
+    printed(tmp_path, "rd=rd1,wd=wd1,io=max,forth=(1,2),el=4,in=1,warmup=2\n", Engine({"read": 3, "write": 1}))
     process = os.getpid()
     runs = [
         f"{event}\trd=rd1\tFor loops: threads={threads}"
@@ -202,12 +167,12 @@ def test_the_status_says_what_is_going_on(tmp_path: Path) -> None:
 
 
 def test_the_status_says_that_a_run_was_cut_short(tmp_path: Path) -> None:
-    printed(tmp_path, MAX, Engine(reads=3, writes=1, state="interrupted"), "-l")
+    printed(tmp_path, MAX, Engine({"read": 3, "write": 1}, state="interrupted"), "-l")
     matches("vdbench_run/the_status_says_that_a_run_was_cut_short", statuses(tmp_path)[5:])
 
 
 def test_the_flat_file_has_a_column_for_each_name(tmp_path: Path) -> None:
-    printed(tmp_path, "rd=rd1,wd=wd1,io=(800),el=4,in=1\n", Engine(reads=300, writes=100))
+    printed(tmp_path, "rd=rd1,wd=wd1,io=(800),el=4,in=1\n", Engine({"read": 300, "write": 100}))
     records = flat_rows(tmp_path)
     assert [record["Interval"] for record in records] == ["1", "2", "3", "4", "avg_2-4"]
     wanted = {"Run": "rd1", "reqrate": "800.0000", "rate": "800.0000", "read%": "75.0000", "xfersize": "4096"}
@@ -218,12 +183,12 @@ def test_the_flat_file_has_a_column_for_each_name(tmp_path: Path) -> None:
 
 
 def test_the_histogram_counts_every_operation(tmp_path: Path) -> None:
-    printed(tmp_path, MAX, Engine(reads=300, writes=100))
+    printed(tmp_path, MAX, Engine({"read": 300, "write": 100}))
     assert f"    0.400 <       0.600        3,200 100.0000 100.0000  {'+' * 50}\n" in report(tmp_path, "histogram")
 
 
 def test_a_run_that_is_cut_short_keeps_its_intervals_and_ends_the_others(tmp_path: Path) -> None:
-    engine = Engine(reads=300, writes=100, state="interrupted")
+    engine = Engine({"read": 300, "write": 100}, state="interrupted")
     text = printed(tmp_path, MAX + MAX.replace("rd1", "rd2"), engine)
     assert len(engine.plans) == 1
     assert "avg_2-4" in text
@@ -233,14 +198,14 @@ def test_a_run_that_is_cut_short_keeps_its_intervals_and_ends_the_others(tmp_pat
 def test_a_directory_of_another_program_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "output").mkdir()
     (tmp_path / "output" / "summary.html").write_text("theirs")
-    printed(tmp_path, MAX, Engine(reads=1, writes=1))
+    printed(tmp_path, MAX, Engine({"read": 1, "write": 1}))
     assert report(tmp_path, "summary") == "theirs"
     assert (tmp_path / "output001" / "summary.html").is_file()
 
 
 def test_our_own_directory_is_used_again_and_what_is_not_ours_in_it_stays(tmp_path: Path) -> None:
     for _ in range(2):
-        printed(tmp_path, MAX, Engine(reads=1, writes=1))
+        printed(tmp_path, MAX, Engine({"read": 1, "write": 1}))
         (tmp_path / "output" / "mine.html").write_text("mine")
     assert not (tmp_path / "output001").exists()
     assert (report(tmp_path, "mine"), report(tmp_path, "totals").count("avg_2-4")) == ("mine", 1)
@@ -260,7 +225,7 @@ def test_names_lead_nowhere(tmp_path: Path) -> None:
     prepared = read_command(
         ["-f", str(tmp_path / "p"), "-o", str(tmp_path / "a" / "output")], cwd=Path("/d"), machine=MACHINE
     )
-    run_file(prepared, Engine(1, 1).carry_out, io.StringIO(), lambda: NOON)
+    Engine({"read": 1, "write": 1}).printed(prepared)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "p"]
     assert {"_.._x.html", "sd_summary.html"} <= {path.name for path in (tmp_path / "a" / "output").iterdir()}
     assert "<b>;" not in (tmp_path / "a" / "output" / "summary.html").read_text()
@@ -303,17 +268,11 @@ def test_a_file_on_the_embedded_volume_is_made_and_written(tmp_path: Path, volum
 @pytest.mark.slow
 def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
     (tmp_path / "p").write_text("sd=sd1,lun=data,size=4m\nwd=wd1,sd=sd1\nrd=rd1,wd=wd1,io=500,el=60,in=1\n")
-    command = [*IOCURVE, "vdbench", "-f", "p"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if line.split()[1:2] == ["2"]:
-                break
-        process.send_signal(signal.SIGINT)
-        rest, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, errors
-    assert "avg_2-" in rest
-    assert "avg_2-" in report(tmp_path, "summary")
+    with started("vdbench", "-f", "p", cwd=tmp_path) as process:
+        assert any(line.split()[1:2] == ["2"] for line in present(process.stdout))
+        ended = stopped(process, signal.SIGINT)
+    assert ended.returncode == 130, ended.stderr
+    assert ("avg_2-" in ended.stdout, "avg_2-" in report(tmp_path, "summary")) == (True, True)
 
 
 @pytest.mark.slow

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from goldens import cases, matches
+from goldens import cases, matches, present
 from iocurve.dialects.vdbench.parameter_file import ParameterFile
 from iocurve.engine.derived import block_bytes_max
 from iocurve.engine.plan import Verify, VerifyMap
 from iocurve.foundation.errors import DialectError
-from programs import IOCURVE, iocurve
+from programs import iocurve, started, stopped
 from vdbench_runs import read_text, report
 
 pytestmark = pytest.mark.slow
@@ -158,15 +158,9 @@ def test_a_later_run_reads_what_an_earlier_one_of_the_same_file_wrote(tmp_path: 
 def test_a_journal_survives_a_process_that_is_killed(tmp_path: Path) -> None:
     text = FILE.format(path=tmp_path / "data", rdpct=0, wd="wd1", elapsed=60).replace("2000", "max")
     (tmp_path / "p").write_text(text, encoding="utf-8")
-    command = [*IOCURVE, "vdbench", "-f", "p", "-j"]
-    with subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as process:
-        assert process.stdout
-        for line in process.stdout:
-            if line.split()[1:2] == ["1"]:
-                break
-        process.send_signal(signal.SIGKILL)
+    with started("vdbench", "-f", "p", "-j", cwd=tmp_path) as process:
+        assert any(line.split()[1:2] == ["1"] for line in present(process.stdout))
+        stopped(process, signal.SIGKILL)
     for _ in range(2):
         assert "no differences" in done(tmp_path, "-jro")
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import pytest
 
 from data import synthetic
-from data.synthetic import capped, kind, plan, result, worker_outcome, worker_plan
+from data.synthetic import capped, kind, plan, result, with_worker, worker_outcome, worker_plan
 from goldens import Golden, cases, matches, present
 from iocurve.analysis.fingerprints import Response, connection_verdict
 from iocurve.analysis.level_changes import levels
@@ -49,12 +49,6 @@ def point(
         {name: kind({latency_ns: operations}, BLOCK) for name in kinds}, intervals=intervals or []
     )
     return synthetic.point(plan([worker.replace(**changes)]), measured, machine=machine)
-
-
-def of_worker(measured: Point, **changes: Any) -> Point:
-    """The point with other results of its only worker."""
-    (worker,) = measured.outcome.workers
-    return measured.replace(outcome=measured.outcome.replace(workers=(worker.replace(**changes),)))
 
 
 # ---- the target
@@ -210,7 +204,7 @@ def test_a_cap_that_stalls_keep_the_mean_below_is_likely() -> None:
 
 def test_a_thread_that_is_busy_is_named_with_its_share() -> None:
     cpu = CpuTime(user_ns=970_000_000, system_ns=0, context_switches=0)
-    found = present(limit_of(of_worker(point(10), cpu=cpu), NFS))
+    found = present(limit_of(with_worker(point(10), cpu=cpu), NFS))
     assert (found.code, found.evidence[0]) == ("generator", "its thread used 97% of a processor")
 
 
@@ -264,7 +258,7 @@ def connected(retransmits: int, window_ns: int) -> Point:
         receive_window_limited_ns=window_ns,
         send_buffer_limited_ns=0,
     )
-    return of_worker(point(1000, kinds=("write",), nconnect=1), connections=(state,))
+    return with_worker(point(1000, kinds=("write",), nconnect=1), connections=(state,))
 
 
 def test_what_the_kernel_says_of_connections_is_evidence() -> None:

@@ -1,7 +1,8 @@
 """Runs parameter files of vdbench on an engine of the test."""
 
-from collections.abc import Callable
-from datetime import datetime
+import io
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
@@ -9,14 +10,19 @@ import pytest
 from msgspec.structs import replace
 
 from bench.servers import Server
+from data import synthetic
 from fio_machine import HeldMachine
 from iocurve.dialects.base import ParsedCommand
 from iocurve.dialects.vdbench.command import parsed, read_command
 from iocurve.dialects.vdbench.parameter_file import ParameterFile
 from iocurve.dialects.vdbench.runner import Writer
+from iocurve.engine.outcome import Live, Outcome, State
+from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import DialectError
+from iocurve.foundation.units import SECOND_NS
 from iocurve.measure.jobs import RunPlan, walk
 
+NOON = datetime(2016, 12, 2, 10, 12, 43, 103_000, UTC)
 MACHINE = HeldMachine(paths={"/dev/sdx": ("block", 1 << 30)}, directories=frozenset({"/d"}))
 
 
@@ -55,6 +61,35 @@ def run_file(
     """Runs all runs, and writes what vdbench prints to ``out``, without notes. ``now`` is the clock."""
     command = replace(parsed(file, Writer(file, out, now)), notes=())
     walk(command, run_plan, clock=lambda: now().timestamp(), sleep=sleep)
+
+
+class Engine:
+    """Returns outcomes as if each worker of a plan had done these operations in each second, or those of a format."""
+
+    def __init__(self, done: Mapping[str, int], formats: Mapping[str, int] | None = None, state: State = "finished"):
+        self.done, self.formats, self.state = done, formats or done, state
+        self.plans: list[Plan] = []
+        self.stopped: list[str] = []
+
+    def carry_out(self, _step: object, plan: Plan, watch: Callable[[Live], bool]) -> Outcome:
+        self.plans.append(plan)
+        workers, done = plan.groups[0].workers, self.formats if plan.name.startswith("format") else self.done
+        seconds = (workers[0].ramp_ns + (workers[0].end.runtime_ns or 2 * SECOND_NS)) // SECOND_NS
+        intervals = synthetic.intervals([done] * seconds)
+        for index, part in enumerate(intervals, 1):
+            if watch(synthetic.live(elapsed_ns=part.end_ns, intervals=index, operations=part.operations)):
+                self.stopped.append(plan.name)
+                break
+        values = {name: synthetic.kind({450_000: count * seconds}, 4096) for name, count in done.items()}
+        numbers = range(len(workers))
+        made = [synthetic.worker_outcome(values, number=one, intervals=intervals, state=self.state) for one in numbers]
+        return Outcome(state=self.state, workers=tuple(made))
+
+    def printed(self, made: ParameterFile) -> str:
+        """What vdbench prints of the runs of a file."""
+        out = io.StringIO()
+        run_file(made, self.carry_out, out, lambda: NOON)
+        return out.getvalue()
 
 
 def report(directory: Path, name: str) -> str:

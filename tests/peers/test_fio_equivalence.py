@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 import pytest
 
-from goldens import cases, present, rows
+from goldens import cases, data, present, rows
 from iocurve.dialects.fio.command import parsed, read_command
 from iocurve.engine.derived import unpack
 from iocurve.engine.outcome import WorkerOutcome
@@ -27,17 +27,7 @@ pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debia
 TABLE = Path(__file__).parents[2] / "docs/evidence/equivalence.md"
 UPDATES = bool(os.environ.get("IOCURVE_UPDATE_GOLDEN"))
 ROWS: list[str] = []
-HEAD = (
-    "# The same jobs in fio and in iocurve",
-    "",
-    "Each job below was run by Debian's fio 3.33 and by iocurve in separate directories, with every operation logged.",
-    "Operations, bytes, flushes and the files there afterwards (with their sizes in bytes) are the same in both;",
-    "addresses are compared as the column says. `tests/peers/test_fio_equivalence.py` runs them again with every",
-    "`make test`; `make compatibility` writes this table. Speed is no part of it.",
-    "",
-    "| job | options | operations | bytes | addresses | files made |",
-    "| --- | --- | --- | --- | --- | --- |",
-)
+HEAD = data("fio/equivalence_head.txt").splitlines()
 KINDS = ("read", "write", "trim")
 Addresses = Literal["order", "set", "cover", "chance"]
 
@@ -132,41 +122,28 @@ def test_iocurve_fills_a_device_as_fio_does(options: str, files: dict[str, int],
     assert ours.files == files | {"there": 256 << 10}
 
 
-PASSES = {
-    "--rw=randread --loops=3": 3,
-    "--rw=read --io_size=640k": 3,
-    "--rw=randwrite --io_size=640k": 3,
-    "--rw=write --loops=2 --verify=crc32c": 4,
-    "--rw=read --filename=there:other --loops=2": 4,
-    "--rw=randread --invalidate=0 --loops=2": 0,
-}
-"""Jobs on 64 blocks that end by count, and how often they drop the pages of a file."""
-
-TIMED = {
-    "--rw=randread --time_based": 1,
-    "--rw=read --time_based --filename=there:other": 2,
-    "--rw=read:4k --time_based": None,
-}
-"""Jobs on 64 blocks that end by time, and the files that each pass drops from the cache; None: only the start drops."""
 BLOCKS = 64
+"""The size of a job whose drops of cached pages are counted."""
+needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace to see the calls")
 
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace to see the calls")
-@pytest.mark.parametrize("options", PASSES)
-def test_cached_pages_are_dropped_at_each_pass_as_in_fio(options: str, tmp_path: Path) -> None:
+@needs_strace
+@cases("fio/cached_passes")
+def test_cached_pages_are_dropped_at_each_pass_as_in_fio(options: str, drops: int, tmp_path: Path) -> None:
+    """The jobs end by count."""
     for tool in TOOLS:
-        assert dropped_by(tool, options, tmp_path)[0] == PASSES[options]
+        assert dropped_by(tool, options, tmp_path)[0] == drops
 
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace to see the calls")
-@pytest.mark.parametrize("options", TIMED)
-def test_cached_pages_are_dropped_at_each_timed_pass_as_in_fio(options: str, tmp_path: Path) -> None:
-    """The machine decides how far a tool gets in a time; the number of passes follows from the reads."""
+@needs_strace
+@cases("fio/timed_passes")
+def test_cached_pages_are_dropped_at_each_timed_pass_as_in_fio(options: str, files: int | None, tmp_path: Path) -> None:
+    """Each pass drops so many files, or the start alone. The machine decides how many passes a tool makes in a time."""
     for tool in TOOLS:
         drops, reads = dropped_by(tool, f"--runtime=550ms --rate_iops=400 {options}", tmp_path)
         assert reads > BLOCKS, "one pass shows nothing"
         # The last pass, or the one that was to follow it, may have begun with some of the files.
-        passes, files = reads // BLOCKS, TIMED[options]
+        passes = reads // BLOCKS
         least = files * passes + (reads % BLOCKS > 0) if files else 1
         assert least <= drops <= (files * (passes + 1) if files else 1)
 
@@ -190,16 +167,7 @@ def dropped_by(tool: tuple[str, ...], options: str, directory: Path) -> tuple[in
     return sum("POSIX_FADV_DONTNEED" in call for call in calls), sum("pread64(" in call for call in calls)
 
 
-TRACES = (
-    "fio version 2 iolog:x add:x open:x write 0 8192:x wait 1 0:x write 32768 4096:x sync 0 0:x read 4096 4096:x close",
-    "fio version 3 iolog:0 x add:0 x open:500 x write 0 65536:900 x read 512 4096:990 x datasync 0 0:999 x close",
-)
-
-
-@pytest.mark.parametrize("trace", TRACES)
-@pytest.mark.parametrize(
-    "options", ["", "--replay_no_stall=1", "--replay_redirect=y", "--replay_scale=2 --replay_align=4k"]
-)
+@cases("fio/traces")
 def test_iocurve_replays_as_fio_does(trace: str, options: str, tmp_path: Path) -> None:
     replayed = Case("a trace", f"--name=a --read_iolog={tmp_path}/trace {options}", "order")
     (tmp_path / "trace").write_text(trace.replace(":", "\n") + "\n")

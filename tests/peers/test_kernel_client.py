@@ -40,41 +40,10 @@ def script_of(name: str) -> str:
     return data(f"kernel/{name}.sh")
 
 
-FIO_VERIFY = (
-    "/usr/bin/fio --name=verify --directory=$MNT --size=16m --bs=4k --rw=randwrite --direct=1 "
-    "--ioengine=libaio --iodepth=16 --verify=crc32c --minimal >/tmp/fio && echo verified"
-)
-
-
-# The engine works on names of the mount: its own tests put their files next to their program.
-NAMES = """
-mkdir $MNT/build && cp /engine-tests $MNT/build/tests
-$MNT/build/tests --quiet engines::metadata:: | grep "test result"
-"""
-
-
 def _cases(version: str) -> dict[str, tuple[str, str]]:
     """The options of the mount and the script of each case."""
-    scripts = {
-        "copy": script_of("copy_a_tree"),
-        "change": script_of("change_a_tree"),
-        "fio": FIO_VERIFY,
-        # Operations that a user other than root may and may not do.
-        "permissions": script_of("permissions"),
-        "archive": script_of("unpack_and_remove"),
-        "names": NAMES,
-        "unknown export": "nfsmount /elsewhere /tmp/elsewhere",
-        # Root of a client that the export does not trust.
-        "squashed": script_of("squashed"),
-        # The rig's relay calls from an unprivileged port.
-        "not allowed": "nfsmount /secure /tmp/secure",
-        "read-only": "umount $MNT; nfsmount /read-only $MNT && touch $MNT/f 2>&1; ls $MNT | wc -l",
-    }
-    cases = {name: (_options(version), script) for name, script in scripts.items()}
-    for nconnect in (1, 8):
-        cases[f"nconnect {nconnect}"] = (f"vers={version},nconnect={nconnect}", "grep -c xprt: /proc/self/mountstats")
-    # Two mounts with separate sessions are two clients to the server; flock(1) locks the whole file there.
-    return cases | ({"locks": ("vers=4.1,nosharecache", script_of("locks"))} if version == "4.1" else {})
+    found = [row for row in rows("kernel/scripts") if version == "4.1" or row[0] != "locks"]
+    return {name: (options.format(version=version), script_of(script)) for name, script, options in found}
 
 
 Ran = Callable[[str, str], subprocess.CompletedProcess[str]]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from test_fio_equivalence import CASES
 
-from goldens import cases
+from goldens import cases, data
 from programs import completed, fio_of
 
 GOLDEN = Path(__file__).parents[1] / "golden/fio"
@@ -18,31 +18,8 @@ LINES = [case.options for case in CASES] + [
     path.read_text(encoding="utf-8").strip() for path in sorted(GOLDEN.glob("*.args"))
 ]
 SHORT, LONG = 10_340, 1 << 20
-CHILD = """
-import json, os, shlex, sys
-from pathlib import Path
-from iocurve.dialects.fio.command import prepare
-from iocurve.foundation.errors import IocurveError
-from iocurve.measure import local
-
-ran = 0
-for number, line in enumerate(json.loads(Path(sys.argv[1]).read_text())):
-    os.chdir(Path(sys.argv[2]) / str(number))
-    try:
-        command = prepare(["--readonly", *shlex.split(line)], environment={"BLOCK": "64k"})
-        command.require_runnable()
-        command.needs.make_directories()
-        for plan in command.plans():
-            few = [group.replace(workers=tuple(
-                worker.replace(ramp_ns=0, end=worker.end.replace(operations=4)) for worker in group.workers
-            )) for group in plan.groups]
-            if not any(hasattr(worker.engine, "mount") for group in few for worker in group.workers):
-                local.run(plan.replace(groups=tuple(few)))
-                ran += 1
-    except IocurveError:
-        pass
-print(ran)
-"""
+CHILD = data("scripts/run_read_only.txt")
+"""Runs the command lines of a file, each with a few operations, and prints the number of plans that ran."""
 WRITES = "openat,creat,truncate,ftruncate,fallocate,mkdir,mkdirat,rename,unlink,unlinkat,write,pwrite64,pwritev"
 
 

@@ -1,0 +1,1 @@
+grep -c xprt: /proc/self/mountstats

@@ -1,0 +1,1 @@
+nfsmount /secure /tmp/secure

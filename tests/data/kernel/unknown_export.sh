@@ -1,0 +1,1 @@
+nfsmount /elsewhere /tmp/elsewhere
