@@ -22,7 +22,8 @@ from iocurve.report import page
 from iocurve.result.document import Point, Result
 from iocurve.result.figures import KindFigures
 from programs import iocurve
-from test_vdbench_run import Engine, printed
+from test_vdbench_run import printed
+from vdbench_runs import Engine
 
 OPTIONS = {"rw": "randread", "bs": "8k", "iodepth": "16", "numjobs": "2"}
 
@@ -254,7 +255,7 @@ TOTALS = data("vdbench/totals.html")
 
 
 def test_our_vdbench_output_gives_the_values_of_the_run(tmp_path: Path) -> None:
-    printed(tmp_path, "rd=rd1,wd=wd1,io=max,el=4,in=1\n", Engine(reads=600, writes=200))
+    printed(tmp_path, "rd=rd1,wd=wd1,io=max,el=4,in=1\n", Engine({"read": 600, "write": 200}))
     (found,) = result_of(read_all([tmp_path / "output"])[0], "test").points
     # Two SDs with a worker each; the first of four intervals of a second does not count.
     assert (found.figures.iops, found.figures.mib_per_s, found.figures.operations) == (1600.0, 6.25, 4800)
