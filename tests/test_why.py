@@ -4,17 +4,19 @@ import json
 import random
 import re
 from collections import Counter
-from collections.abc import Callable
-from copy import deepcopy
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
+from bench.limits.case import Case
+from bench.limits.simulated import simulated
 from data import synthetic
 from data.synthetic import kind, worker_outcome, worker_plan
-from goldens import cases, present
+from goldens import cases, present, rows
 from iocurve.analysis.fingerprints import Response
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, Experiment, Limit, kind_of, limit
 from iocurve.analysis.limits import verdict_of
@@ -30,12 +32,12 @@ from iocurve.measure.confirm import confirmation_of as probe_verdict
 from iocurve.measure.variations import Variation
 from iocurve.measure.why import Probes, diagnose
 from iocurve.result.caps import Cap as StatedCap
-from iocurve.result.document import Point, TargetFacts
+from iocurve.result.document import MachineUse, Point, TargetFacts
 from iocurve.result.document_file import RESULT_NAME
 from programs import status_of
-from queue_model import QUIET, Admit, Cap, Stations, Target, bucket, fixed_window, sliding_window, smoothing
 
 SILENT = TargetFacts(kind="nfs", address="nfs://server/vol")
+QUIET = MachineUse(busy_share=0.1, cpus=2, own_share=0.05, others_share=0.05, steal_share=0.0, thread_delay_share=0.0)
 DISTURBED = QUIET.replace(busy_share=0.4, others_share=0.3)
 STARVED = QUIET.replace(busy_share=1.0, others_share=0.9, thread_delay_share=0.6)
 RATE = 400
@@ -58,16 +60,31 @@ def changed(plan: Plan, **fields: Any) -> Plan:
 LONGER = {"end": End(runtime_ns=2 * SECOND_NS, bytes=None, operations=None)}
 
 
-def on_bytes(only: str | None = None, scope: str = "all", rate: float = BYTES) -> Target:
-    return Target(caps=[Cap(lambda: bucket(rate, 10 * BLOCK), "bytes", only, scope)])
+DELAY = "delay,service=constant:200"
+ON_BYTES, ON_OPERATIONS = f"bucket,unit=b,rate={BYTES},burst={10 * BLOCK}", f"bucket,rate={RATE},burst=8"
+SERVERS = ExitStack()
 
 
-def on_operations(only: str | None = None, scope: str = "all", rate: float = RATE) -> Target:
-    return Target(caps=[Cap(lambda: bucket(rate, 8), "operations", only, scope)])
+@pytest.fixture(autouse=True)
+def _servers_end() -> Iterator[None]:
+    with SERVERS:
+        yield
 
 
-def both(one: Target, other: Target) -> Target:
-    return Target(caps=[*one.caps, *other.caps])
+class Target:
+    """A server with limits in simulated time, which counts its runs."""
+
+    def __init__(self, *limits: str) -> None:
+        case = Case(limits=limits, binding=(), right=frozenset())
+        self.server = SERVERS.enter_context(simulated(case, 1, beside_hogs=False))
+        self.runs = 0
+
+    def run(self, plan: Plan) -> Point:
+        self.runs += 1
+        return self.server.run(plan)
+
+    def now(self) -> float:
+        return self.server.clock_s
 
 
 def mixed(percent: int) -> Plan:
@@ -77,77 +94,26 @@ def mixed(percent: int) -> Plan:
     return changed(load(), operations=tuple(one.replace(share=share) for one, share in shares))
 
 
-def served(count: int, service: Callable[[str, int], float]) -> Target:
-    return Target(delay=lambda: 5e-5, stations=Stations(count, service))
-
-
-def exponential(mean: float) -> Callable[[str, int], float]:
-    chance = random.Random(1)
-    return lambda _kind, _bytes: chance.expovariate(1 / mean)
-
-
-def heavy_tailed(mean: float) -> Callable[[str, int], float]:
-    """Pareto, whose upper tail alone varies."""
-    chance = random.Random(1)
-    return lambda _kind, _bytes: mean * 0.6 * chance.paretovariate(2.5)
-
-
-MIB_S, IOPS = r"at a limit of about 2[45]\.?\d* MiB/s", r"at a limit of about (39|40)\d IOPS"
-OF_A_CONNECTION = "at the operations that the server takes of a connection, at a time or per second"
-OWN_SPEED = r"at the server's own speed, about \d+ IOPS"
-TARGETS: tuple[tuple[Target, Plan, str, str], ...] = (
-    (on_bytes(), load(), "volume_throughput", MIB_S),
-    (on_bytes("read"), load(), "volume_read_throughput", f"{MIB_S} on reads"),
-    (on_bytes("write"), load("write"), "volume_write_throughput", f"{MIB_S} on writes"),
-    (on_operations(), load(), "volume_iops", IOPS),
-    (on_operations("read"), load(), "volume_read_iops", f"{IOPS} on reads"),
-    (on_operations("write"), load("write"), "volume_write_iops", f"{IOPS} on writes"),
-    (on_bytes(None, "client"), load(), "client_read", f"{MIB_S} that a client has for reads"),
-    (on_bytes(None, "client"), load("write"), "client_egress", r".* MiB/s that a client has for writes"),
-    (on_operations(None, "client"), load(), "client_iops", r".* IOPS that a client has"),
-    (on_bytes(None, "connection"), load(), "connection_throughput", r".* MiB/s that a connection has"),
-    (Target(delay=lambda: 5e-3, slots=2), load(), "connection_requests", OF_A_CONNECTION),
-    (served(4, lambda *_: 0.01), load(), "server_parallelism", r"at the server's own speed, about (39|40)\d IOPS"),
-    (served(4, exponential(0.01)), load(), "server_parallelism", OWN_SPEED),
-    (served(2, heavy_tailed(0.005)), load(), "server_parallelism", OWN_SPEED),
-    (Target(caps=[Cap(lambda: bucket(RATE, 8), write_cost=3.0)]), load(), "volume_iops", IOPS),
-    (both(on_operations("read"), on_operations("write", rate=40)), load(), "volume_read_iops", r".* on reads"),
-    (both(on_operations(rate=500), on_operations("read", rate=200)), mixed(25), "volume_iops", r".* about 500 IOPS"),
-    (both(on_operations("read", rate=2000), on_operations("write")), mixed(75), "volume_write_iops", r".* on writes"),
-    (served(1, lambda *_: 0.0025), load(), "server_parallelism", r"at the server's own speed, about (39|40)\d IOPS"),
-    (Target(delay=lambda: 0.01), load(depth=4), "depth", r"at the requested depth, 4 in flight: more gives more"),
-)
-
-
-@pytest.mark.parametrize(("target", "plan", "code", "text"), TARGETS)
-def test_each_limit_is_found_by_what_changes_the_rate(target: Target, plan: Plan, code: str, text: str) -> None:
-    found, _ = diagnose(plan, SILENT, deepcopy(target).run)
+@cases("analysis/limited_targets")
+def test_each_limit_is_found_by_what_changes_the_rate(
+    limits: list[str], said: dict[str, Any], code: str, text: str
+) -> None:
+    plan = mixed(**said) if "percent" in said else load(**said)
+    found, _ = diagnose(plan, SILENT, Target(*limits).run)
     assert (found.code, found.confidence) == (code, "likely"), found
     assert re.fullmatch(text, found.text)
     assert found.evidence
 
 
-CAPS = {
-    "a bucket of 1": lambda: bucket(RATE, 1),
-    "a bucket of 10": lambda: bucket(RATE, 10),
-    "a bucket of 200": lambda: bucket(RATE, 200),
-    "windows of 5 ms": lambda: fixed_window(RATE, 0.005),
-    "windows of 100 ms": lambda: fixed_window(RATE, 0.1),
-    "a sliding window": lambda: sliding_window(RATE, 0.05),
-    "an average": lambda: smoothing(RATE, 0.2),
-}
-"""Limits of one rate, by the burst that they let through."""
-
-
-@pytest.mark.parametrize("admit", CAPS.values(), ids=CAPS)
-def test_a_limit_on_operations_is_named_whatever_burst_it_allows(admit: Callable[[], Admit]) -> None:
-    found, _ = diagnose(load(), SILENT, Target(caps=[Cap(admit)]).run)
+@cases("analysis/bursts_of_limits")
+def test_a_limit_on_operations_is_named_whatever_burst_it_allows(limit: str) -> None:
+    found, _ = diagnose(load(), SILENT, Target(limit, DELAY).run)
     assert found.code == "volume_iops", found
 
 
 def test_a_paced_limit_behind_a_long_latency_is_not_told_from_one_slow_server() -> None:
     """A delay and then one server of 1 / rate does just the same: two series of probes are enough to see it."""
-    target = Target(delay=lambda: 0.01, caps=[Cap(lambda: bucket(RATE, 1))])
+    target = Target(f"bucket,rate={RATE},burst=1", "delay,service=constant:10000")
     found, _ = diagnose(load(), SILENT, target.run)
     assert (found.code, target.runs) == ("unknown", 13)
     assert found.text == "a limit on operations, or the server's own speed: bursts do not tell them apart"
@@ -155,23 +121,13 @@ def test_a_paced_limit_behind_a_long_latency_is_not_told_from_one_slow_server() 
 
 def test_a_server_that_slows_down_under_load_has_no_limit_on_operations() -> None:
     """Four stations, each the slower the more is in flight: a few operations are always done sooner."""
-    target = served(4, lambda *_: 0.0)
-    stations = present(target.stations)
-    flying: list[float] = []
-
-    def service(_kind: str, _bytes: int) -> float:
-        flying[:] = [one for one in flying if one > target.clock]
-        flying.append(target.clock + 0.004 * (1 + 0.2 * len(flying)))
-        return 0.004 * (1 + 0.2 * len(flying))
-
-    stations.service = service
+    target = Target("stations,count=4,service=constant:4000,contention=0.2", DELAY)
     found, _ = diagnose(load(), SILENT, target.run)
     assert found.code in ("unknown", "server_parallelism")
 
 
 def test_the_nearer_of_two_limits_is_named() -> None:
-    target = on_bytes()
-    target.caps.append(Cap(lambda: bucket(1.4 * RATE, 8)))
+    target = Target(ON_BYTES, f"bucket,rate={1.4 * RATE},burst=8", DELAY)
     found, _ = diagnose(load(), SILENT, target.run)
     assert found.code == "volume_throughput"
     assert any(one.startswith("a quarter of the block size: 1.0") for one in found.evidence)
@@ -179,13 +135,13 @@ def test_the_nearer_of_two_limits_is_named() -> None:
 
 def test_a_limit_that_the_load_itself_states_needs_no_change() -> None:
     paced = changed(load(), rate=Rate(unit="operations", count=200, per_ns=SECOND_NS))
-    target = on_operations()
+    target = Target(ON_OPERATIONS, DELAY)
     found, _ = diagnose(paced, SILENT, target.run)
     assert (found.code, target.runs) == ("rate", 1)
 
 
 def test_files_of_others_are_never_written() -> None:
-    target = on_bytes()
+    target = Target(ON_BYTES, DELAY)
     kinds: set[str] = set()
 
     def run(plan: Plan) -> Point:
@@ -198,69 +154,70 @@ def test_files_of_others_are_never_written() -> None:
     assert kinds == {"read"}
 
 
-def held_up(target: Target, part: Callable[[int], float]) -> Callable[[Plan], Point]:
+def held_up(part: Callable[[int], float]) -> Callable[[Plan], Point]:
     """Runs in which this machine lets a part of the rate through, by the number of the run."""
+    target, numbers = Target(ON_BYTES, DELAY), count()
 
     def run(plan: Plan) -> Point:
-        target.overhead = max(2e-5, 1 / RATE / part(target.runs) if part(target.runs) < 1 else 0.0)
-        return target.run(plan)
+        most = RATE * part(next(numbers))
+        held = target if most >= RATE else Target(f"bucket,rate={most},burst=1", ON_BYTES, DELAY)
+        return held.run(plan)
 
     return run
 
 
 def test_a_load_that_was_held_up_is_repeated() -> None:
     """The first run gets a tenth of its rate: no change explains ten times as much."""
-    found, base = diagnose(load(), SILENT, held_up(on_bytes(), lambda number: 0.1 if number == 0 else 1.0))
+    found, base = diagnose(load(), SILENT, held_up(lambda number: 0.1 if number == 0 else 1.0))
     assert found.code == "volume_throughput"
     assert base.summary().mib_per_s == pytest.approx(25, rel=0.02)
 
 
 def test_changes_that_are_always_held_up_leave_the_verdict_open() -> None:
-    found, _ = diagnose(load(), SILENT, held_up(on_bytes(), lambda number: 0.3 + 0.7 * (number % 3 == 0)))
+    found, _ = diagnose(load(), SILENT, held_up(lambda number: 0.3 + 0.7 * (number % 3 == 0)))
     assert (found.code, found.confidence) == ("unknown", "none")
 
 
 def test_others_are_named_where_a_load_without_a_processor_varies() -> None:
-    run = held_up(on_bytes(), lambda number: 0.5 + 0.1 * (number * 7 % 5))
+    run = held_up(lambda number: 0.5 + 0.1 * (number * 7 % 5))
     found, _ = diagnose(load(), SILENT, lambda plan: run(plan).replace(machine=STARVED))
     assert found.code == "cpu_contention"
 
 
 def test_a_limit_that_shows_in_spite_of_others_is_named() -> None:
-    target = on_bytes()
+    target = Target(ON_BYTES, DELAY)
     found, _ = diagnose(load(), SILENT, lambda plan: target.run(plan).replace(machine=STARVED))
     assert found.code == "volume_throughput"
 
 
 def test_credits_that_ran_out_return_after_a_rest() -> None:
     """The rate falls, a repetition stays at the lower level, and a rest brings the higher one back."""
-    credits = [Cap(lambda: bucket(RATE, 600)), Cap(lambda: bucket(3 * RATE, 10))]
-    found, _ = diagnose(changed(load(), **LONGER), SILENT, Target(caps=credits).run)
+    target = Target(f"bucket,rate={RATE},burst=600", f"bucket,rate={3 * RATE},burst=10", DELAY)
+    found, _ = diagnose(changed(load(), **LONGER), SILENT, target.run)
     assert found.code == "burst_credits"
     assert re.match(r"the rate fell 0\.\d+ s into the measured time", found.text)
 
 
 def test_a_server_that_slows_down_spends_no_credits() -> None:
-    target = served(4, lambda *_: 0.005)
-    target.slower_from, target.slowness = target.now + 0.7, 2.0
+    target = Target("stations,count=4,service=constant:5000,after=560,factor=0.5", DELAY)
     found, _ = diagnose(changed(load(), **LONGER), SILENT, target.run)
     assert found.code == "server_parallelism"
 
 
 def test_little_time_gives_less_confidence_and_then_no_verdict() -> None:
-    target = on_operations()
+    target = Target(ON_OPERATIONS, DELAY)
 
     def disturbed(plan: Plan) -> Point:
         return target.run(plan).replace(machine=DISTURBED)
 
-    found, _ = diagnose(load(), SILENT, disturbed, 8, lambda: target.now)
+    found, _ = diagnose(load(), SILENT, disturbed, 8, target.now)
     assert (found.code, found.confidence, found.next_step) == ("volume_iops", "possible", "")
-    found, _ = diagnose(load(), SILENT, target.run, 3, lambda: target.now)
+    found, _ = diagnose(load(), SILENT, target.run, 3, target.now)
     assert (found.code, found.text) == ("unknown", "the time for probes was over before they could tell")
 
 
 def test_one_series_of_probes_is_enough_where_nothing_disturbs_it() -> None:
-    target = on_operations()
+    target = Target(ON_OPERATIONS, DELAY)
     quiet, _ = diagnose(load(), SILENT, target.run)
     runs = target.runs
     disturbed, _ = diagnose(load(), SILENT, lambda plan: target.run(plan).replace(machine=DISTURBED))
@@ -269,13 +226,14 @@ def test_one_series_of_probes_is_enough_where_nothing_disturbs_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "code", "runs"), [(on_operations(), "volume_iops", 7), (served(64, lambda *_: 0.005), "depth", 5)]
+    ("limit", "code", "runs"), [(ON_OPERATIONS, "volume_iops", 7), ("delay,service=constant:5000", "depth", 5)]
 )
-def test_a_quiet_machine_repeats_nothing(target: Target, code: str, runs: int) -> None:
+def test_a_quiet_machine_repeats_nothing(limit: str, code: str, runs: int) -> None:
     """A cap: the load, again without saved-up operations, more of all, half the blocks, a mix, bursts, their depth.
 
     A latency: the load, more of all, more depth, bursts, the load again.
     """
+    target = Target(limit, DELAY)
     found, _ = diagnose(load(), SILENT, target.run)
     assert (found.code, target.runs) == (code, runs)
 
@@ -354,7 +312,7 @@ def confirmed(plan: Plan, target: Target, code: str | None = None) -> Confirmati
 
 
 def test_a_limit_is_confirmed_when_all_others_are_excluded() -> None:
-    found = confirmed(load(), on_bytes(), "volume_throughput")
+    found = confirmed(load(), Target(ON_BYTES, DELAY), "volume_throughput")
     assert (found.outcome, found.verdict and found.verdict.text) == ("confirmed", "said before")
     excluded = [evidence.partition(", which excludes ")[2] for evidence in found.evidence]
     assert {name for one in excluded for name in one.split(", ") if name} == {
@@ -364,11 +322,12 @@ def test_a_limit_is_confirmed_when_all_others_are_excluded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "code"),
-    [(Target(delay=lambda: 0.01), "depth"), (on_operations(None, "connection"), "connection_requests")],
+    ("limit", "code"),
+    [("delay,service=constant:10000", "depth"), (f"{ON_OPERATIONS},per=c", "connection_requests")],
 )
-def test_a_busy_thread_is_refuted_by_what_more_threads_do_not_explain(target: Target, code: str) -> None:
+def test_a_busy_thread_is_refuted_by_what_more_threads_do_not_explain(limit: str, code: str) -> None:
     """More threads bring connections with them, and an idle latency fills a thread's time as well."""
+    target = Target(limit, DELAY)
 
     def run(plan: Plan) -> Point:
         point = target.run(plan)
@@ -388,27 +347,28 @@ def test_a_stated_limit_is_confirmed_with_the_list_of_the_others() -> None:
         StatedCap(scope="volume", quantity="bytes_per_s", value=2 * BYTES),
     )
     facts = TargetFacts(kind="embedded_volume", address="volume", caps=caps)
-    found = probe_verdict(load(), facts, on_operations().run, verdict_of(on_operations().run(load()), facts))
+    target = Target(ON_OPERATIONS, DELAY)
+    found = probe_verdict(load(), facts, target.run, verdict_of(target.run(load()), facts))
     assert found.outcome == "confirmed"
     assert found.evidence[1] == "the target states its limits, which excludes throughput (51% used)"
 
 
 def test_a_verdict_that_is_only_possible_is_tested_by_all_probes() -> None:
     before = limit("volume_iops", "possibly", SILENT, confidence="possible")
-    found = probe_verdict(load(), SILENT, served(4, exponential(0.004)).run, before)
+    found = probe_verdict(load(), SILENT, Target("stations,count=4,service=exponential:4000").run, before)
     assert (found.outcome, found.verdict and found.verdict.code) == ("refuted", "server_parallelism")
 
 
 @pytest.mark.parametrize("before", [None, limit("unknown", "inconclusive", SILENT)])
 def test_a_limit_that_was_not_known_before_is_found_and_not_confirmed(before: Limit | None) -> None:
-    found = probe_verdict(load(), SILENT, on_bytes().run, before)
+    found = probe_verdict(load(), SILENT, Target(ON_BYTES, DELAY).run, before)
     assert (found.outcome, found.verdict and found.verdict.code) == ("found", "volume_throughput")
 
 
 PROBED = {
-    "bytes": on_bytes(),
-    "bytes read": on_bytes("read"),
-    "operations of a connection": on_operations(None, "connection"),
+    "bytes": ON_BYTES,
+    "bytes read": f"{ON_BYTES},of=r",
+    "operations of a connection": f"{ON_OPERATIONS},per=c",
 }
 
 
@@ -417,7 +377,7 @@ def test_a_verdict_is_tested_by_a_change_or_by_all_probes(
     said: dict[str, Any], limited: str, code: str, outcome: str, verdict: str, evidence: list[str]
 ) -> None:
     """``evidence`` are beginnings of what is found."""
-    found = confirmed(load(**said), deepcopy(PROBED[limited]), code)
+    found = confirmed(load(**said), Target(PROBED[limited], DELAY), code)
     assert (found.outcome, found.verdict and found.verdict.code) == (outcome, verdict)
     assert [begin for begin in evidence if not any(one.startswith(begin) for one in found.evidence)] == []
 
@@ -438,19 +398,19 @@ REQUESTED = {
 
 @pytest.mark.parametrize(("code", "plan"), REQUESTED.items(), ids=REQUESTED)
 def test_a_requested_load_is_confirmed_although_the_next_limit_is_near(code: str, plan: Plan) -> None:
-    found = confirmed(plan, on_operations())
+    found = confirmed(plan, Target(ON_OPERATIONS, DELAY))
     assert (found.outcome, found.verdict and found.verdict.code) == ("confirmed", code)
     assert found.next_limit is not None
     assert (found.next_limit.code, found.next_limit.confidence) == ("volume_iops", "likely")
 
 
 def test_a_rate_at_the_limit_is_refuted_by_that_limit() -> None:
-    found = confirmed(at_rate(RATE), on_operations())
+    found = confirmed(at_rate(RATE), Target(ON_OPERATIONS, DELAY))
     assert (found.outcome, found.verdict and found.verdict.code) == ("refuted", "volume_iops")
 
 
 def test_a_rate_far_below_all_limits_has_none_next_to_it() -> None:
-    found = confirmed(at_rate(100), on_operations())
+    found = confirmed(at_rate(100), Target(ON_OPERATIONS, DELAY))
     assert (found.outcome, found.next_limit, found.evidence[1]) == ("confirmed", None, "no other limit up to there")
 
 
@@ -505,9 +465,9 @@ def test_a_verdict_is_tested_on_the_target_itself(
 def test_noise_seldom_misleads() -> None:
     """This machine stands still for 5 ms on average, three times a second, and nothing tells."""
     found: Counter[str] = Counter()
-    for target, plan, code, _ in TARGETS[::2]:
-        noisy = replace(deepcopy(target), stall_rate=3.0, chance=random.Random(code))
-        verdict, _ = diagnose(plan, SILENT, noisy.run)
+    for _, limits, said, code, _ in rows("analysis/limited_targets")[::2]:
+        plan = mixed(**said) if "percent" in said else load(**said)
+        verdict, _ = diagnose(plan, SILENT, Target("pauses,period_ms=333,pause_ms=5", *limits).run)
         found["right" if verdict.code == code else "open" if verdict.code == "unknown" else "wrong"] += 1
     assert found["right"] >= 5
     assert found["wrong"] == 0
