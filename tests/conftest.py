@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from cyclopts import App, ArgumentCollection
@@ -20,7 +20,7 @@ from xdist.scheduler.loadscope import LoadScopeScheduling  # type: ignore[import
 
 from bench import servers
 from bench.servers import Server
-from programs import volume_here
+from programs import completed, volume_here
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
@@ -199,7 +199,7 @@ def ganesha(ganesha_directory: Path) -> Iterator[Server]:
 RIG_FAILED = 125
 
 
-class KernelNfs(Protocol):
+class KernelNfs:
     """Mounts a server with the Linux kernel's NFS client at $MNT, and runs a shell command there."""
 
     def __call__(
@@ -210,7 +210,14 @@ class KernelNfs(Protocol):
         options: str = "vers=3",
         programs: Sequence[str] = (),
         timeout_seconds: float = 90,
-    ) -> subprocess.CompletedProcess[str]: ...
+    ) -> subprocess.CompletedProcess[str]:
+        arguments = servers.guest_command(server, command, options, timeout_seconds, programs)
+        for _ in range(2):
+            done = completed(arguments, timeout=timeout_seconds + 20)
+            # User-mode Linux itself may stand still, which says nothing of the server.
+            if done.returncode != RIG_FAILED:
+                break
+        return done
 
 
 @pytest.fixture(scope="session")
@@ -223,17 +230,4 @@ def kernel_nfs() -> KernelNfs:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kernel-nfs"
     if not any(cache.glob("mount-uml-*.cpio")):
         pytest.skip("the kernel rig is not prepared: run tests/rig/kernel-nfs --prepare")
-    return _run_in_guest
-
-
-def _run_in_guest(
-    server: Server, command: str, *, options: str = "vers=3", programs: Sequence[str] = (), timeout_seconds: float = 90
-) -> subprocess.CompletedProcess[str]:
-    arguments = servers.guest_command(server, command, options, timeout_seconds, programs)
-    for _ in range(2):
-        timeout = timeout_seconds + 20
-        done = subprocess.run(arguments, capture_output=True, text=True, timeout=timeout, check=False)
-        # User-mode Linux itself may stand still, which says nothing of the server.
-        if done.returncode != RIG_FAILED:
-            break
-    return done
+    return KernelNfs()

@@ -8,12 +8,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+from goldens import present
+from iocurve import _native
 from iocurve.dialects.base import ClusterRequest
+from iocurve.engine.outcome import KindOutcome
 from iocurve.measure.client import LoadClient
 from iocurve.measure.group import ClientGroup, loop_in_thread
 from iocurve.measure.group.barrier import Tell, ignored
 from iocurve.measure.group.client import ClientLostError, Link, Member
 from iocurve.measure.records import Introduction
+from iocurve.result.document import Point
 
 
 class LocalLink(Link):
@@ -95,3 +99,16 @@ def in_process(asked: ClusterRequest) -> Iterator[ClientGroup]:
     names = asked.names or [f"client{number}" for number in range(asked.count or 2)]
     with group_of([LocalLink(name) for name in names]) as group:
         yield group
+
+
+def require_whole_sum(point: Point, operations: int, size: int) -> tuple[list[KindOutcome], list[tuple[int, int]]]:
+    """Checks that a point is the sum of its workers, each with these operations and bytes; gives both."""
+    each = [one.operations["read"] for one in point.outcome.workers]
+    assert [(one.operations, one.bytes) for one in each] == [(operations, size)] * len(each)
+    added = _native.Histogram()
+    for one in each:
+        added.add(_native.Histogram.decode(one.service.histogram))
+    summary = point.summary()
+    assert (summary.operations, summary.bytes) == (len(each) * operations, len(each) * size)
+    assert present(summary.service.histogram).buckets() == added.buckets()
+    return each, added.buckets()

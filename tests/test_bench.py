@@ -15,22 +15,16 @@ from bench.documents.page import page
 from bench.faults.victims import volume_process
 from bench.measure import parse_fio_json
 from bench.soak.crowd import Crowd, attack
+from goldens import data
 
 pytestmark = pytest.mark.slow
 
 KINDS = ("randread", "write")
 """Loads of one kind differ in block size and depth alone."""
 
-FIO_JSON = """fio: a note that comes before
-{"jobs": [{
-  "read": {"total_ios": 1000, "iops": 500.5, "bw_bytes": 2097152,
-           "clat_ns": {"percentile": {"50.000000": 1500, "99.000000": 9000}}},
-  "write": {"total_ios": 0, "iops": 0.0, "clat_ns": {"N": 0}}}]}
-"""
-
 
 def test_output_of_fio_is_parsed() -> None:
-    reported = parse_fio_json(FIO_JSON)
+    reported = parse_fio_json(data("bench/fio_output.txt"))
     assert (reported.operations, reported.iops, reported.mib_per_s) == (1000, 500.5, 2.0)
     assert (reported.latency_us_p50, reported.latency_us_p99) == (1.5, 9.0)
     ring = peers.RingLoop("ring", ()).parse(

@@ -26,7 +26,7 @@ from data import synthetic
 from data.browser import visit
 from goldens import matches, present
 from iocurve.analysis import read
-from iocurve.engine.outcome import IntervalKind, Live, LiveClient, LiveTotals
+from iocurve.engine.outcome import Live, LiveClient, LiveTotals
 from iocurve.foundation.errors import TargetError
 from iocurve.foundation.units import MIB, SECOND_NS
 from iocurve.report.live import TerminalView, bars
@@ -59,18 +59,8 @@ def text(of: Console) -> str:
 
 
 def running(elapsed_ns: int, operations: int) -> Live:
-    part = IntervalKind(
-        operations=operations,
-        bytes=operations * 4096,
-        errors=0,
-        mean_ns=1e5,
-        stddev_ns=1e4,
-        p50_ns=118_000,
-        p99_ns=420_000,
-        min_ns=1,
-        max_ns=1,
-    )
-    return synthetic.live(elapsed_ns=elapsed_ns, intervals=1, operations={"read": part})
+    (part,) = synthetic.intervals([operations])
+    return synthetic.live(elapsed_ns=elapsed_ns, intervals=1, operations=part.operations)
 
 
 LAYOUT = synthetic.live(phase="layout", elapsed_ns=1, layout_bytes=64 * MIB, layout_bytes_total=256 * MIB)
@@ -271,7 +261,7 @@ def test_the_screen_has_rates_charts_and_keys_in_exactly_its_lines(monkeypatch: 
 def test_keys_choose_what_is_shown_and_pause_it() -> None:
     view, out = full_view(Clock())
     for key, line in (
-        ("l", "read                 mean   100 µs   max     1 ns   3 in flight"),
+        ("l", "read                 mean   450 µs   max   2.8 ms   13.5 in flight"),
         ("j", "All load is of one job."),
         ("c", "This machine is the only client."),
     ):

@@ -6,6 +6,7 @@ import os
 import re
 import select
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from bench.servers import free_ports
 from command_reference import MARKER, reference
 from data import synthetic
 from fio_machine import HeldMachine
-from goldens import data
+from goldens import cases, data
 from iocurve.advice.demand import read_prices
 from iocurve.cli.commands import app, run
 from iocurve.cli.shared import split
@@ -63,8 +64,6 @@ STEP_S_MAX = 200
 NUMBER = r"(?:\B-)?\d[\d,]*(?:\.\d+)?k?"
 """Negative ones, too: a bucket in debt has a level below 0."""
 TIME_UNITS = ("ns", "µs", "ms", "s")
-
-
 PROGRESS = re.compile(r"^(?:point \d+|probing |\s*\d+(?:/\d+)?  )")
 """Lines that a terminal shows one over the other."""
 LINGER_S = 30
@@ -169,20 +168,11 @@ def lasting(output: bytes, marker: str) -> str:
     return "".join(f"{line}\n" for line in shown if not BUSY.match(line))
 
 
-def test_a_line_more_or_less_is_another_output() -> None:
-    shown = re.compile(
-        "".join(pattern(line, is_measured=True) for line in ("IOPS  mean", "16.4k  3.91 ms …", "…", "end"))
-    )
-    for output, is_the_same in {
-        "IOPS  mean\n 1k 390 µs  64 of 64\nend\n": True,
-        "IOPS  mean\n16.4k  3.91 ms\nmore\nand more\nend\n": True,
-        "IOPS  mean\nend\n": False,
-        "IOPS  mean\n16.4k  3.91 ms\n": False,
-        "note\nIOPS  mean\n16.4k  3.91 ms\nend\n": False,
-        "IOPS  mean\n16.4k  3.91 ms\nend\nnote\n": False,
-        "IOPS  mean  p99\n16.4k  3.91 ms\nend\n": False,
-    }.items():
-        assert bool(shown.fullmatch(output)) == is_the_same, output
+@cases("docs/outputs")
+def test_a_line_more_or_less_is_another_output(output: str, is_the_same: bool) -> None:
+    lines = ("IOPS  mean", "16.4k  3.91 ms …", "…", "end")
+    shown = re.compile("".join(pattern(line, is_measured=True) for line in lines))
+    assert bool(shown.fullmatch(output)) == is_the_same
 
 
 @pytest.mark.slow
@@ -248,13 +238,11 @@ def test_an_example_parses(page: str, line: str, tmp_path: Path, monkeypatch: py
 def sample(directory: Path) -> HeldMachine:
     """The files and devices that examples name."""
     golden = ROOT / "tests" / "golden"
+    shutil.copy(golden / "diskspd/spans.xml", directory / "profile.xml")
     for name in ("fioread.ini", "fiowrite.ini", "fioreadwrite.ini"):
-        (directory / name).write_text(text_of(golden / "fio" / name), encoding="utf-8")
-    (directory / "profile.xml").write_text(text_of(golden / "diskspd" / "spans.xml"), encoding="utf-8")
-    (directory / "job.fio").write_text("[a]\nrw=randread\nsize=1m\ndirectory=/mnt/data\n", encoding="utf-8")
-    (directory / "workload").write_text(
-        "sd=sd1,lun=/mnt/vdb1,size=1m\nwd=wd1,sd=*\nrd=rd1,wd=wd1,iorate=max,elapsed=5\n", encoding="utf-8"
-    )
+        shutil.copy(golden / "fio" / name, directory)
+    for name, text in json.loads(data("docs/files_of_examples.json")).items():
+        (directory / name).write_text(text, encoding="utf-8")
     disks = [directory / name for name in ("DIR", "DIR1", "DIR2")]
     for disk in disks:
         disk.mkdir()

@@ -69,26 +69,19 @@ def host_of(name: str) -> Bundle:
     return Bundle.load(HOSTS / f"{name}.json")
 
 
-HOST_NAMES = [name for table in ("captured", "composed") for name, _ in rows(f"doctor/{table}")]
+HOST_NAMES = [name for name, _ in rows("doctor/hosts")]
 
 
 def test_every_host_has_expected_rows() -> None:
     assert {path.stem for path in HOSTS.glob("*.json")} == set(HOST_NAMES)
 
 
-@cases("doctor/captured")
-def test_rows_of_a_captured_host(name: str, golden: Golden) -> None:
+@cases("doctor/hosts")
+def test_rows_of_a_host(name: str, golden: Golden) -> None:
     found = examined(host_of(name))
     golden.check(ailing(found))
     assert all(row.fix and row.undo for row in found.rows if row.state != "green")
     assert not any(row.fix or row.undo for row in found.rows if row.state == "green")
-
-
-@cases("doctor/composed")
-def test_rows_of_a_composed_host(name: str, golden: Golden) -> None:
-    found = examined(host_of(name))
-    golden.check(ailing(found))
-    assert all(row.fix and row.undo for row in found.rows if row.state != "green")
 
 
 def test_a_tunnel_and_the_kernels_encryption_are_named_and_no_other_process() -> None:
@@ -344,17 +337,6 @@ def test_a_setting_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
         gain.apply(tmp_path / "nowhere/setting", "1")
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from iocurve.advice.doctor import gain
-file = Path(sys.argv[1])
-with gain.put_back_at_end([(file, "128")]):
-    gain.apply(file, "15360")
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
 def test_a_mount_is_measured_by_its_url_below_the_directory() -> None:
     rows = {row.check: row for row in examined(host_of("captured-nfs3-soft"), "/mnt").rows}
     load = gain.DoctorLoad(Path("/mnt/data 1"), MIB, 20_000_000, 3)
@@ -400,34 +382,15 @@ def test_files_of_this_machine_are_read_in_parts() -> None:
 def test_a_setting_is_put_back_although_the_process_is_killed(tmp_path: Path) -> None:
     (file := tmp_path / "setting").write_text("128")
     # The guardian has this pipe as its stderr: the end of the file says that it has ended.
-    ran = completed([sys.executable, "-c", KILLED, str(file)])
+    ran = completed([sys.executable, "-c", data("scripts/killed_with_a_setting.txt"), str(file)])
     assert (ran.returncode, file.read_text()) == (-signal.SIGKILL, "128")
-
-
-MEASURED = """
-import sys
-from pathlib import Path
-import iocurve.cli.doctor as doctor
-from iocurve.__main__ import main
-from iocurve.advice.doctor.checks import Diagnosis, DoctorRow, TunedSetting
-root = Path(sys.argv[1])
-setting = TunedSetting(
-    path=str(root / "setting")[1:], now="128", wanted="15360", load="rw=randread bs=64k direct=1"
-)
-row = DoctorRow(
-    check="nfs.read_ahead", title="", subject="/mnt", state="red", found="", why="", source="", setting=setting
-)
-doctor.diagnose = lambda *_: Diagnosis(subject="/mnt", rows=(row,))
-sys.argv[1:] = ["doctor", "--measure", f"--directory={root}/data", f"--out={root}/out", "--size=1MiB", "--runtime=30s"]
-main()
-"""
 
 
 @pytest.mark.slow
 def test_a_termination_of_measure_puts_the_setting_back(tmp_path: Path) -> None:
     (setting := tmp_path / "setting").write_text("128")
     (tmp_path / "data").mkdir()
-    with subprocess.Popen([sys.executable, "-c", MEASURED, str(tmp_path)]) as ran:
+    with subprocess.Popen([sys.executable, "-c", data("scripts/doctor_of_one_setting.txt"), str(tmp_path)]) as ran:
         awaited(lambda: ran.poll() is not None or setting.read_text() == "15360", "the setting is not changed")
         ran.send_signal(signal.SIGTERM)
         ran.wait(timeout=60)

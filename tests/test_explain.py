@@ -2,14 +2,12 @@
 
 from typing import Any
 
-from fio_machine import HeldMachine
+from fio_machine import GOLDEN_MACHINE
 from goldens import cases
 from iocurve.engine import plan
 from iocurve.foundation.units import KIB, MIB, SECOND_NS
 from iocurve.job.explain import explain
 from plans import READ, file_plan, local_engine, nfs_engine, plan_of, worker
-
-MACHINE = HeldMachine(paths={"/d/there": ("file", MIB)}, directories=frozenset({"/d"}))
 
 
 def explained(**changes: Any) -> list[str]:
@@ -20,7 +18,7 @@ def explained(**changes: Any) -> list[str]:
 
 
 def shown(*workers: plan.Worker) -> list[str]:
-    return [" ".join(line.split()) for line in explain(plan_of(*workers), (), (), MACHINE).splitlines()]
+    return [" ".join(line.split()) for line in explain(plan_of(*workers), (), (), GOLDEN_MACHINE).splitlines()]
 
 
 @cases("job/trees_in_words")

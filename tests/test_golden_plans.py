@@ -12,23 +12,14 @@ from typing import Any
 
 import pytest
 
-from fio_machine import HeldMachine
+from fio_machine import GOLDEN, GOLDEN_MACHINE
 from goldens import compare, plan_document
 from iocurve.dialects.diskspd import command as diskspd
 from iocurve.dialects.fio.command import read_command
 from iocurve.dialects.fio.job import FioCommand
 from iocurve.job.explain import explain
-from iocurve.job.resolve import PathKind
 
-GOLDEN = Path(__file__).parent / "golden"
 COMMANDS = sorted([*GOLDEN.glob("fio/*.args"), *GOLDEN.glob("diskspd/*.args")])
-DIRECTORIES = {"/mnt/nocache", "/mnt/readcache", str(GOLDEN / "fio"), str(GOLDEN / "diskspd")}
-FILES = {"fio/existing": 3 << 20, "diskspd/old.dat": 4 << 20}
-PATHS: dict[str, tuple[PathKind, int]] = {str(GOLDEN / name): ("file", size) for name, size in FILES.items()}
-MACHINE = HeldMachine(
-    paths=PATHS | {"/dev/sdx": ("block", 1 << 30)},
-    directories=frozenset(DIRECTORIES),
-)
 
 
 @pytest.fixture(autouse=True)
@@ -39,14 +30,14 @@ def _processors(monkeypatch: pytest.MonkeyPatch) -> None:
 def prepared(command: Path) -> FioCommand | diskspd.ReadProfile:
     words = shlex.split(command.read_text(encoding="utf-8"))
     if command.parent.name == "diskspd":
-        return diskspd.read_command(words, cwd=command.parent, machine=MACHINE)
-    return read_command(words, cwd=command.parent, environment={"BLOCK": "64k"}, machine=MACHINE)
+        return diskspd.read_command(words, cwd=command.parent, machine=GOLDEN_MACHINE)
+    return read_command(words, cwd=command.parent, environment={"BLOCK": "64k"}, machine=GOLDEN_MACHINE)
 
 
 def explained(result: FioCommand | diskspd.ReadProfile) -> str:
     if isinstance(result, diskspd.ReadProfile):
-        return diskspd.explanation(result, MACHINE)
-    return explain(result.plan, result.notes, result.obstacles, MACHINE)
+        return diskspd.explanation(result, GOLDEN_MACHINE)
+    return explain(result.plan, result.notes, result.obstacles, GOLDEN_MACHINE)
 
 
 def document(result: FioCommand | diskspd.ReadProfile) -> dict[str, Any]:

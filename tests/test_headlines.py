@@ -3,11 +3,11 @@
 import re
 import shlex
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from data import synthetic
 from data.synthetic import capped, kind, outcome, plan, spread, worker_outcome, worker_plan
-from goldens import cases, matches
+from goldens import cases, matches, rows
 from iocurve.analysis import read
 from iocurve.analysis.headlines import mark_of
 from iocurve.analysis.load_names import load_name, rate_unit
@@ -135,16 +135,8 @@ def test_a_scenario_of_single_loads_has_one_headline_for_each() -> None:
 
 def six_loads(*figures: PublishedFigure) -> Result:
     """The shape of the scenario ``anf-vdbench``."""
-    rates = {
-        ("random-read", 8 * KIB): {"read": 64_000},
-        ("random-write", 8 * KIB): {"write": 56_000},
-        ("sequential-read", 64 * KIB): {"read": 8_000},
-        ("sequential-write", 64 * KIB): {"write": 6_900},
-        ("sequential-mix", 64 * KIB): {"read": 3_500, "write": 3_500},
-        ("random-mix", 8 * KIB): {"read": 30_000, "write": 30_000},
-    }
     points = []
-    for (name, block), kinds in rates.items():
+    for name, block, kinds in rows("report/rates_of_six_loads"):
         random_percent = 0 if name.startswith("sequential") else 100
         worker = worker_plan([(what, 50) for what in kinds], block_bytes=block, random_percent=random_percent)
         points.append(point(name, (worker, {what: (iops, MILLISECOND_NS) for what, iops in kinds.items()})))
@@ -160,12 +152,8 @@ def test_of_many_loads_the_best_are_shown_in_the_order_of_measurement() -> None:
 
 
 def test_loads_of_the_document_go_first() -> None:
-    published: list[tuple[str, Literal["IOPS", "MiB/s"], int]] = [
-        ("random-read", "IOPS", 300_000),
-        ("random-mix", "IOPS", 150_000),
-        ("sequential-mix", "MiB/s", 2_000),
-    ]
-    figures = [PublishedFigure(family=name, kind="read", unit=unit, value=value) for name, unit, value in published]
+    published = rows("report/published_figures")
+    figures = [PublishedFigure(family=name, kind=kind, unit=unit, value=value) for name, kind, unit, value in published]
     matches("headlines/loads_of_the_document_go_first", [tile[:3] for tile in tiles(six_loads(*figures))])
 
 
@@ -178,17 +166,9 @@ def searched(*findings: Finding, kind: str = "max", points: Sequence[Point] = ()
 
 
 def knee() -> Result:
-    found = [
-        ("knee", "in flight", 6.093, 5.741, 6.445),
-        ("load at the knee", "IOPS", 57_214.8, 54_954.8, 59_474.8),
-        ("latency at the knee", "µs", 107.97, 103.88, 112.07),
-        ("capacity", "IOPS", 130_998.0, 129_933.0, 132_064.0),
-        ("unloaded latency", "µs", 46.51, 43.85, 49.17),
-        ("USL kappa (coherency)", "", 0.0000966, -0.0000221, 0.000215),
-    ]
     findings = [
         Finding(name=name, unit=unit, figure=Interval(value=value, low=low, high=high))
-        for name, unit, value, low, high in found
+        for name, unit, value, low, high in rows("report/findings_of_a_knee")
     ]
     depths = [one for one in synthetic.envelope().points if one.family == "depth" and one.axes["nconnect"] == 8]
     return searched(*findings, kind="knee", points=depths)

@@ -10,18 +10,12 @@ import grimp
 import pytest
 
 import iocurve
+from goldens import data
 from programs import completed
 from rust_modules import circles
 
 ROOT = Path(__file__).parent.parent
-LISTING = """
-import json, sys
-from iocurve.cli import main
-try:
-    main(sys.argv[1:])
-finally:
-    print(json.dumps(sorted(sys.modules)), file=sys.stderr)
-"""
+LISTING = data("scripts/loaded_modules.txt")
 HEAVY = {"altair", "vl_convert", "jinja2", "pydantic", "rich", "cyclopts", "tomllib", "tomli_w", "prometheus_client"}
 """Packages that most commands can do without."""
 AT_MOST = {
@@ -139,15 +133,7 @@ def test_circles_of_rust_modules_do_not_grow() -> None:
 
 
 def test_a_circle_of_rust_modules_is_found(tmp_path: Path) -> None:
-    sources = {
-        "lib.rs": "mod one;\nmod two;\nmod three;\npub use one::{Alpha, inner::Beta};\n",
-        "one/mod.rs": "mod inner;\nuse crate::{\n    three::Gamma,\n    two::Delta,\n};\n#[cfg(test)]\nmod tests;\n",
-        "one/inner.rs": "use std::fmt;\n",
-        "one/tests.rs": "use super::*;\nuse crate::two::Delta;\n",
-        "two.rs": "use crate::Alpha;\n",
-        "three.rs": "use crate::Beta;\n#[cfg(test)]\nmod tests {\n    use crate::two::Delta;\n}\n",
-    }
-    for name, text in sources.items():
+    for name, text in json.loads(data("rust_circle.json")).items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     assert circles(tmp_path) == [{"one", "two"}]

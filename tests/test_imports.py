@@ -28,57 +28,24 @@ from vdbench_runs import Engine
 OPTIONS = {"rw": "randread", "bs": "8k", "iodepth": "16", "numjobs": "2"}
 
 
-def fio_latency(scale: float = 1.0, *, with_bins: bool = False) -> dict[str, Any]:
-    """1000 latencies; fio's bins of 100,352 and 2,007,040 ns hold them."""
-    stated: dict[str, Any] = {
-        "min": 90_000 * scale,
-        "max": 2_010_000 * scale,
-        "mean": 119_500.25 * scale,
-        "stddev": 190_000.5 * scale,
-        "N": 1000,
-        "percentile": {"50.000000": 100_352 * scale, "99.000000": 103_936 * scale, "99.900000": 2_007_040 * scale},
-    }
-    return stated | ({"bins": {"100352": 990, "2007040": 10}} if with_bins else {})
+FIO = json.loads(data("fio/imported.json"))
+"""A document of fio and its parts; fio's bins of 100,352 and 2,007,040 ns hold its 1000 latencies."""
 
 
-def fio_kind(latency: dict[str, Any], *, operations: int = 1000) -> dict[str, Any]:
-    return {
-        "io_bytes": operations * 8192,
-        "io_kbytes": operations * 8,
-        "bw_bytes": operations * 4096,
-        "bw": operations * 4,
-        "iops": operations / 2,
-        "runtime": 2000,
-        "total_ios": operations,
-        "lat_ns": {"min": 91_000, "max": 2_011_000, "mean": 120_000.0, "stddev": 190_000.5, "N": operations},
-        "clat_ns": latency,
-    }
+def fio_kind(**changes: Any) -> dict[str, Any]:
+    kind: dict[str, Any] = FIO["kind"] | {"clat_ns": FIO["latency"] | changes}
+    return kind
 
 
-def fio_job(name: str = "job", group: int = 0, *, options: dict[str, str] = OPTIONS, **changes: Any) -> dict[str, Any]:
-    nothing = {"io_bytes": 0, "iops": 0.0, "runtime": 0, "total_ios": 0}
-    job = {
-        "jobname": name,
-        "groupid": group,
-        "error": 0,
-        "job options": options,
-        "read": fio_kind(fio_latency()),
-        "write": nothing,
-        "trim": nothing,
-        "job_runtime": 4000,
-        "usr_cpu": 1.0,
-        "sys_cpu": 2.0,
-    }
-    return job | changes
+def fio_job(name: str = "job", *, options: dict[str, str] = OPTIONS, **changes: Any) -> dict[str, Any]:
+    named = {"jobname": name, "groupid": 0, "job options": options, "read": fio_kind()}
+    job: dict[str, Any] = FIO["job"] | named | changes
+    return job
 
 
 def fio_document(*jobs: dict[str, Any], time_ms: int = 1_767_323_045_000) -> dict[str, Any]:
-    return {
-        "fio version": "fio-3.33",
-        "timestamp_ms": time_ms,
-        "global options": {"ioengine": "libaio", "filename": "/dev/sdb"},
-        "jobs": list(jobs or [fio_job()]),
-    }
+    document: dict[str, Any] = FIO["document"] | {"timestamp_ms": time_ms, "jobs": list(jobs or [fio_job()])}
+    return document
 
 
 def imported(directory: Path, *texts: str | dict[str, Any]) -> Result:
@@ -151,7 +118,7 @@ def codes(result: Result) -> set[str]:
 
 
 def test_a_percentile_that_fio_does_not_state_comes_from_the_bins(tmp_path: Path) -> None:
-    found = only(tmp_path, fio_document(fio_job(read=fio_kind(fio_latency(with_bins=True))))).figures
+    found = only(tmp_path, fio_document(fio_job(read=fio_kind(bins=FIO["bins"])))).figures
     assert found.p99_us == 103.936
     assert found.p90_us == pytest.approx(100.352, rel=0.001)
     assert found.p99_99_us == pytest.approx(2007.04, rel=0.002)
@@ -159,8 +126,8 @@ def test_a_percentile_that_fio_does_not_state_comes_from_the_bins(tmp_path: Path
 
 def test_several_jobs_have_percentiles_only_with_bins(tmp_path: Path) -> None:
     results = [
-        imported(tmp_path, fio_document(*(fio_job(name, read=fio_kind(latency)) for name in "ab")))
-        for latency in (fio_latency(), fio_latency(with_bins=True))
+        imported(tmp_path, fio_document(*(fio_job(name, read=fio_kind(**bins)) for name in "ab")))
+        for bins in ({}, {"bins": FIO["bins"]})
     ]
     stated, binned = (one.points[0].figures for one in results)
     assert (stated.operations, stated.iops, stated.mean_us) == (2000, 1000.0, 120.0)
@@ -194,7 +161,7 @@ def test_the_text_of_fio_gives_the_values_of_its_json(tmp_path: Path, form: str)
 
 
 def test_the_last_document_of_a_run_counts_and_each_appended_run(tmp_path: Path) -> None:
-    half = json.dumps(fio_document(fio_job(read=fio_kind(fio_latency(), operations=400) | {"runtime": 1000})))
+    half = json.dumps(fio_document(fio_job(read=fio_kind() | {"total_ios": 400, "runtime": 1000})))
     whole, later = (json.dumps(fio_document(time_ms=1_767_323_046_000 + after)) for after in (0, 2000))
     result = imported(tmp_path, f"{half}\n{whole}\n")
     assert [point.figures.operations for point in result.points] == [1000]
@@ -338,8 +305,7 @@ def test_an_imported_load_cannot_be_repeated(tmp_path: Path, capsys: pytest.Capt
 
 @pytest.mark.parametrize("bins", [{"1": 10**30}, {"1e300": 5}, {"-7": 3}, {"100": -4}])
 def test_impossible_bins_are_left_out_or_bounded(tmp_path: Path, bins: dict[str, int]) -> None:
-    latency = fio_latency() | {"bins": bins}
-    assert only(tmp_path, fio_document(fio_job(read=fio_kind(latency)))).figures.p99_us == 103.936
+    assert only(tmp_path, fio_document(fio_job(read=fio_kind(bins=bins)))).figures.p99_us == 103.936
 
 
 def test_a_sequential_series_without_bytes_has_no_interval(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import fcntl
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ from iocurve.report.figures import shared
 from iocurve.result.document import ClientClock, Point, Result, TargetFacts
 from iocurve.result.summary import jain_index, merge_kinds
 from iocurve.targets.target import parse
-from load_clients import LocalLink, group_of
+from load_clients import LocalLink, group_of, require_whole_sum
 from plans import READ, local_engine, null_plan, own_file, plan_of, worker
 
 
@@ -56,16 +56,20 @@ def lasting(runtime_ns: int | None, **changes: object) -> planned.Plan:
     return plan_of(worker(planned.NullEngine(), "nothing", end=end, operations=(reads,), **changes))
 
 
-def grouped(plan: planned.Plan, names: str = "one two") -> Point:
-    """The measurement of a plan by agents with these names."""
-    with group_of([LocalLink(name) for name in names.split()]) as group:
-        return local.measure(plan, machines=group)[0]
+def linked(names: str = "one two") -> list[LocalLink]:
+    return [LocalLink(name) for name in names.split()]
+
+
+def grouped(plan: planned.Plan, links: Sequence[LocalLink] = (), **how: Any) -> Point:
+    """The measurement of a plan by agents, by default by two."""
+    with group_of(links or linked()) as group:
+        return local.measure(plan, machines=group, **how)[0]
 
 
 def cut_off(monkeypatch: pytest.MonkeyPatch, runtime_ms: int, *records: int | None) -> Point:
     """A measurement in which the coordinator loses agents after these numbers of records; their loads go on."""
     monkeypatch.setattr(LocalLink, "abandon", lambda _link: None)
-    links = [LocalLink(name) for name in ("one", "two")]
+    links = linked()
     for link, after in zip(links, records, strict=True):
         link.cut_after = after
     with group_of(links) as group:
@@ -102,17 +106,11 @@ def test_a_plan_is_split_by_client_and_keeps_its_places() -> None:
 def test_three_clients_give_exactly_the_sum_of_what_each_measured(tmp_path: Path) -> None:
     file = tmp_path / "data"
     plan = replicated(plan_of(worker(local_engine("sync"), str(file), submission_latency=False)), 3, own_file)
-    point = grouped(plan, "one two three")
+    point = grouped(plan, linked("one two three"))
     assert point.outcome.state == "finished"
     assert [(one.group, one.worker) for one in point.outcome.workers] == [(0, 0), (0, 1), (0, 2)]
-    solo = [one.operations["read"] for one in point.outcome.workers]
-    summary = point.summary()
-    assert (summary.operations, summary.bytes) == (3 * 256, 3 * MIB)
-    added = _native.Histogram()
-    for one in solo:
-        added.add(_native.Histogram.decode(one.service.histogram))
-    assert present(summary.service.histogram).buckets() == added.buckets()
-    assert read_of(merge_kinds(solo)) == (3 * 256, 3 * MIB, added.buckets())
+    solo, latencies = require_whole_sum(point, operations=256, size=MIB)
+    assert read_of(merge_kinds(solo)) == (3 * 256, 3 * MIB, latencies)
     assert [point.of_client(client).operations for client in range(3)] == [256] * 3
     assert [(one.name, one.state, one.journal) for one in point.clients] == [
         (name, "finished", None) for name in ("one", "two", "three")
@@ -125,8 +123,7 @@ def test_clients_with_wrong_clocks_start_together() -> None:
     errors_ns = (0, 700 * MILLISECOND_NS, -700 * MILLISECOND_NS)
     runtime_ns = 300 * MILLISECOND_NS
     plan = replicated(lasting(runtime_ns), 3)
-    with group_of([LocalLink(f"c{number}", error) for number, error in enumerate(errors_ns)]) as group:
-        measured, _ = local.measure(plan, machines=group)
+    measured = grouped(plan, [LocalLink(f"c{number}", error) for number, error in enumerate(errors_ns)])
     for client, error_ns in zip(measured.clients, errors_ns, strict=True):
         clock = present(client.clock)
         assert clock.drift_ns is not None
@@ -156,8 +153,7 @@ def test_the_live_view_has_merged_figures_and_a_row_for_each_client() -> None:
         seen.append(live)
         return live.phase == "run" and live.intervals > 1 and live.operations["read"].operations > 0
 
-    with group_of([LocalLink("one"), LocalLink("two")]) as group:
-        local.measure(replicated(lasting(None), 2), watch, 0.01, group)
+    grouped(replicated(lasting(None), 2), enough=watch, poll_s=0.01)
     running = [live for live in seen if live.phase == "run"]
     assert {client.host for live in running for client in live.clients} == {"one", "two"}
     assert seen[-1].phase == "done"
@@ -171,7 +167,7 @@ def test_a_lost_client_is_named_and_the_others_finish(
     if how == "freezes":
         monkeypatch.setattr(barrier, "SILENT_S_MIN", 1.5)
         monkeypatch.setattr(barrier, "LOST_S_MIN", 3.0)
-    links = [LocalLink("one"), LocalLink("two"), LocalLink("three")]
+    links = linked("one two three")
     shown: set[str] = set()
 
     def watch(live: Live) -> bool:
@@ -201,7 +197,7 @@ def test_a_lost_client_is_named_and_the_others_finish(
 @pytest.mark.slow
 @pytest.mark.parametrize("on_loss", ["continue", "stop"])
 def test_a_lost_client_is_told_at_once_and_the_others_continue_or_stop(on_loss: str) -> None:
-    links = [LocalLink("one"), LocalLink("two"), LocalLink("three")]
+    links = linked("one two three")
     links[1].dies_after = 2
     told: list[str] = []
     after = 0
@@ -226,7 +222,6 @@ def test_a_lost_client_is_told_at_once_and_the_others_continue_or_stop(on_loss: 
 def test_a_silent_client_is_told_when_it_falls_silent_and_when_it_sends_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(barrier, "SILENT_S_MIN", 0.5)
     monkeypatch.setattr(barrier, "SILENT_INTERVALS", 1)
-    links = [LocalLink("one"), LocalLink("two")]
     told: list[str] = []
 
     class Halting(LocalLink):
@@ -238,8 +233,7 @@ def test_a_silent_client_is_told_when_it_falls_silent_and_when_it_sends_again(mo
                     await asyncio.sleep(1.5)
                 yield record
 
-    links[1] = Halting("two")
-    with group_of(links, told.append) as group:
+    with group_of([LocalLink("one"), Halting("two")], told.append) as group:
         local.measure(replicated(lasting(600 * MILLISECOND_NS), 2), machines=group)
     lines = [re.sub(r"[\d.]+ m?s", "N", line) for line in told if " two " in line]
     matches("cluster#silent client", lines[-2:])
@@ -286,7 +280,7 @@ def test_the_local_file_of_a_client_that_came_back_is_fetched_and_the_run_is_fin
     @contextmanager
     def machines(options: ClusterOptions) -> Iterator[ClientGroup]:
         asked.append(options.on)
-        with group_of([LocalLink("one"), LocalLink("two")]) as group:
+        with group_of(linked()) as group:
             yield group
 
     monkeypatch.setattr(ClusterOptions, "agents", machines)
@@ -422,8 +416,7 @@ def test_the_layout_of_all_clients_is_one_sum(monkeypatch: pytest.MonkeyPatch) -
         LayingOut("three", [None, None], all_seen),
     ]
     changes = shown_changes(monkeypatch, "layout_bytes")
-    with group_of(links) as group:
-        local.measure(replicated(null_plan(), 3, own_file), machines=group)
+    grouped(replicated(null_plan(), 3, own_file), links)
     seen = [(one["layout_bytes"], one["layout_bytes_total"]) for one in changes]
     assert {total for _, total in seen} == {24}, "not before each has told how much it lays out"
     assert (8 + 5, 24) in seen, "one is done, and two has reported five of its bytes"
@@ -456,8 +449,7 @@ class Waited(LocalLink):
 
 
 def test_the_wait_of_a_client_for_its_server_is_told() -> None:
-    with group_of([LocalLink("one"), Waited("two")]) as group:
-        point, _ = local.measure(replicated(null_plan(), 2), machines=group)
+    point = grouped(replicated(null_plan(), 2), [LocalLink("one"), Waited("two")])
     assert [len(client.stalls) for client in point.clients] == [0, 1]
     text = "agent two: NFS server 10.0.0.9:2049 did not answer for 40 s under the load (No route to host)"
     assert [one for one in client_notes(point) if one[0] == "server_stalled"] == [("server_stalled", text)]
@@ -484,14 +476,13 @@ def test_a_file_that_clients_share_is_laid_out_by_the_first_of_them(
         return path
 
     monkeypatch.setattr(LoadClient, "prepare", noted)
-    links = [LocalLink(name) for name in ("one", "two", "three", "four")]
+    links = linked("one two three four")
     shared, other = (worker(local_engine("sync"), str(tmp_path / name)) for name in ("shared", "other"))
     shared = shared.replace(files=(shared.files[0].replace(layout="recreate"),))
     plan = plan_of(*(one.replace(client=client) for client, one in enumerate((shared, shared, other, shared))))
     layouts = [part.plan.groups[0].workers[0].files[0].layout for part in parts(plan)]
     assert layouts == ["recreate", "fill", other.files[0].layout, "fill"]
-    with group_of(links) as group:
-        assert local.measure(plan, machines=group)[0].outcome.state == "finished"
+    assert grouped(plan, links).outcome.state == "finished"
     assert {name for name, _ in prepared[:4]} == {"one", "three"}
     assert {name for name, _ in prepared[4:]} == {"two", "four"}
 
@@ -500,7 +491,7 @@ def test_a_stop_ends_all_clients_and_keeps_what_they_measured(monkeypatch: pytes
     # This machine may be busy.
     monkeypatch.setattr(barrier, "STOP_S", 30.0)
     plan = replicated(lasting(None), 2)
-    with group_of([LocalLink("one"), LocalLink("two")]) as group:
+    with group_of(linked()) as group:
         enough, _ = local.measure(plan, lambda live: live.intervals >= 2, 0.02, group)
         assert enough.outcome.state == "finished"
         running = group.start(plan, "interrupted")
@@ -548,8 +539,7 @@ def test_the_head_program_renews_the_lease(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(barrier, "LEASE_S_MIN", 10.0)
     monkeypatch.setattr(barrier, "LOST_S_MIN", 10.0)
     link = LocalLink("one")
-    with group_of([link]) as group:
-        measured, _ = local.measure(lasting(None), lambda _live: link.calls["renew_lease"] >= 1, machines=group)
+    measured = grouped(lasting(None), [link], enough=lambda _live: link.calls["renew_lease"] >= 1)
     assert measured.outcome.state == "finished"
 
 

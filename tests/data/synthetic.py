@@ -4,6 +4,7 @@ Histograms are encoded by a separate writer, from the description of the format,
 """
 
 import base64
+import json
 import math
 import re
 import struct
@@ -12,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from goldens import data
 from iocurve.engine.outcome import (
     CpuTime,
     IntervalKind,
@@ -33,7 +35,7 @@ from iocurve.engine.plan import (
     Rate,
     Worker,
 )
-from iocurve.foundation.units import KIB, MIB, SECOND_NS, TIB
+from iocurve.foundation.units import KIB, MIB, SECOND_NS
 from iocurve.result.caps import caps
 from iocurve.result.document import (
     CachePolicy,
@@ -53,32 +55,13 @@ NAME = "SYNTHETIC, nothing was measured"
 Values = Mapping[int, int]
 """Latencies in nanoseconds, and the number of operations with each."""
 
-HOST = HostFacts(
-    hostname="synthetic-host",
-    cpu_model="Imaginary CPU @ 3.00GHz",
-    cpus=2,
-    memory_bytes=24 << 30,
-    kernel="6.1.0-0-synthetic",
-    distribution="Debian GNU/Linux 12 (bookworm)",
-    tcp_congestion_control="cubic",
-    python="3.11.2",
-)
-VOLUME = TargetFacts(
-    kind="embedded_volume",
-    address="nfs://127.0.0.1:20490/vol",
-    service_level="ultra",
-    quota_bytes=4 * TIB,
-    caps=caps({"throughput_bytes_per_s": 512 * MIB}),
-    next_tib_bytes_per_s=128 * MIB,
-    store="memory",
-)
-AXES: dict[str, int | float | str] = {
-    "read_percent": 100,
-    "block_bytes": 4 * KIB,
-    "depth": 1,
-    "nconnect": 1,
-    "order": "random",
-}
+FACTS: dict[str, Any] = json.loads(data("synthetic.json"))
+"""A host, a target and the parts of a result, of which tests change what they need."""
+HOST = HostFacts.from_builtins(FACTS["host"])
+VOLUME = TargetFacts.from_builtins(FACTS["volume"])
+AXES: dict[str, int | float | str] = FACTS["axes"]
+OPERATIONS = IntervalKind.from_builtins(FACTS["operations"])
+WORKER = WorkerOutcome.from_builtins(FACTS["worker"])
 
 
 # ---- points in turns
@@ -194,18 +177,7 @@ def interval(
         start_ns=start_ns,
         end_ns=end_ns,
         operations={
-            name: IntervalKind(
-                operations=count,
-                bytes=count * block_bytes,
-                errors=0,
-                mean_ns=450_000.0,
-                stddev_ns=120_000.0,
-                p50_ns=400_000,
-                p99_ns=900_000,
-                min_ns=90_000,
-                max_ns=2_800_000,
-            )
-            for name, count in operations.items()
+            name: OPERATIONS.replace(operations=count, bytes=count * block_bytes) for name, count in operations.items()
         },
     )
 
@@ -241,41 +213,14 @@ def worker_outcome(
     operations: Mapping[str, KindOutcome],
     *,
     number: int = 0,
-    group: int = 0,
-    job: str = "load",
     window_ns: tuple[int, int] = (0, SECOND_NS),
     intervals: Sequence[IntervalOutcome] = (),
-    cpu: CpuTime | None = None,
-    state: State = "finished",
-    error: str | None = None,
-    report_group: int = 0,
-    labels: tuple[str, ...] = (),
-    engine: str = "user-space NFSv3",
+    **changes: Any,
 ) -> WorkerOutcome:
-    return WorkerOutcome(
-        group=group,
-        worker=number,
-        job=job,
-        jobnum=0,
-        report_group=report_group,
-        engine=engine,
-        state=state,
-        error=error,
-        window_start_ns=window_ns[0],
-        window_end_ns=window_ns[1],
-        drained_ns=window_ns[1],
-        drained_operations=0,
-        operations=dict(operations),
-        cpu=cpu or CpuTime(user_ns=0, system_ns=0, context_switches=0),
-        depth_levels={},
-        latency_depth=None,
-        read_back_ns=0,
-        reconnects=0,
-        labels=labels,
-        intervals=tuple(intervals),
-        steady_state=None,
-        log=None,
-    )
+    start_ns, end_ns = window_ns
+    times = {"window_start_ns": start_ns, "window_end_ns": end_ns, "drained_ns": end_ns}
+    parts = {"operations": dict(operations), "intervals": tuple(intervals)}
+    return WORKER.replace(worker=number, **times, **parts, **changes)
 
 
 def worker_plan(
@@ -350,17 +295,12 @@ def scenario(
 ) -> Result:
     """The result of a scenario whose families are those of the points, each with the policy of its cache."""
     families = dict.fromkeys(one.family for one in points)
-    facts = ScenarioFacts(
-        name="tiny",
-        title="Tiny",
-        why="To see it.",
-        form="full",
+    facts = ScenarioFacts.from_builtins(FACTS["scenario"]).replace(
         targets=targets or {"volume": TargetFacts(kind="nfs", address="nfs://server/vol")},
         families=tuple(
             FamilyFacts(name=name, title=f"Title of {name}", cache=(caches or {}).get(name, "untouched"))
             for name in families
         ),
-        tag="tag",
     )
     return result(points, kind="scenario").replace(scenario=facts)
 
@@ -432,17 +372,7 @@ def fio_run() -> Result:
 
 def spread(median_ns: int, count: int) -> Values:
     """A distribution with a long tail, like real latencies; ``count`` values in all."""
-    shares = (
-        (0.7, 0.08),
-        (0.85, 0.17),
-        (1.0, 0.30),
-        (1.15, 0.22),
-        (1.4, 0.14),
-        (2.0, 0.07),
-        (3.2, 0.019),
-        (7.0, 0.001),
-    )
-    values = {round(median_ns * factor): int(count * share) for factor, share in shares}
+    values = {round(median_ns * factor): int(count * share) for factor, share in FACTS["spread"]}
     values[median_ns] += count - sum(values.values())
     return values
 
