@@ -34,7 +34,6 @@ def worker(engine: plan.EnginePlan, path: str, **changes: Any) -> plan.Worker:
 
 
 def plan_of(*workers: plan.Worker) -> plan.Plan:
-    """A plan with one group."""
     return in_groups(workers)
 
 

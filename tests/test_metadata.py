@@ -19,7 +19,6 @@ FILE_KINDS: tuple[plan.MetadataKind, ...] = ("create", "getattr", "setattr", "ac
 
 
 def local_engine(*, keep_open: bool = False) -> plan.MetadataEngine:
-    """The metadata engine for local files."""
     how = plan.FileOpen(direct=False, durability="none", invalidate=False)
     return plan.MetadataEngine(open=how, keep_open=keep_open)
 
@@ -41,7 +40,6 @@ def place(request: pytest.FixtureRequest, shared_volume: Server, tmp_path: Path)
 
 
 def each(engine: plan.EnginePlan, kind: plan.MetadataKind, paths: list[str], **changes: Any) -> plan.Worker:
-    """Does one operation on each path, in order."""
     operation = plan.OperationPlan(kind=kind, share=1, blocks=plan.FixedBlocks(bytes=1), random_percent=0, rate=None)
     files = tuple(file_plan(path, 1, layout="nothing", keep=True) for path in paths)
     base = {"job": kind, "files": files, "file_select": "sequential", "operations": (operation,), "depth": 1}

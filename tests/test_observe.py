@@ -53,7 +53,6 @@ def observed(root: Path, after: dict[str, int], seconds: float = 10.0) -> tuple[
 
 
 def saved(root: Path, after: dict[str, int]) -> Path:
-    """A file with such an observation."""
     (path := root / "o.json").write_text(observed(root, after)[0].to_json())
     return path
 

@@ -38,7 +38,6 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
 
 
 def values(described: inspect.Type, name: str = "") -> st.SearchStrategy[Any]:
-    """Any value of a type of the contract."""
     match described:
         case inspect.IntType() | inspect.StrType() if name in FIELDS:
             return FIELDS[name]

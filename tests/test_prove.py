@@ -31,7 +31,6 @@ IOPS = Slo.from_builtins(
 
 
 def contract(text: str = CONTRACT) -> Agreement:
-    """The SLOs of a profile file."""
     with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
         file.write(text)
         file.flush()

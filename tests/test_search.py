@@ -171,14 +171,7 @@ def test_rates_that_grow_together_have_not_reached_the_capacity() -> None:
         assert low <= true <= (high or math.inf)
 
 
-@pytest.mark.parametrize(
-    ("depths", "stopped"),
-    [
-        (1, "--search-time is over, and the rate still grew at depth 4"),
-        (6, "changed by only +0.7%; --search-time left out a look far beyond"),
-        (7, "--search-time left out 5 steps that narrow bounds"),
-    ],
-)
+@cases("measure/hurried_searches")
 def test_a_search_whose_time_is_over_measures_no_further_depth(depths: int, stopped: str) -> None:
     whole, hurried = (Simulated(lambda in_flight: 20_000 * math.tanh(in_flight / 100)) for _ in range(2))
     full = knee.find(whole, 4096)

@@ -34,7 +34,6 @@ def command(directory: Path, option: str, anchor: str, rd: str, format_: str, **
 def run(
     directory: Path, option: str, anchor: str, rd: str = READS, format_: str = "no"
 ) -> subprocess.CompletedProcess[str]:
-    """A run to its end."""
     return iocurve(*command(directory, option, anchor, rd, format_), cwd=directory)
 
 

@@ -122,7 +122,6 @@ def test_a_job_makes_its_tree_and_verifies_it(tmp_path: Path, volume: Server, ve
 
 
 def operations(point: Point) -> dict[str, int]:
-    """Operations of each kind that there were."""
     done: dict[str, int] = {}
     for worker in point.outcome.workers:
         done |= {name: kind.operations for name, kind in worker.operations.items() if kind.operations}

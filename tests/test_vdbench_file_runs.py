@@ -46,7 +46,6 @@ def counts(outcome: Outcome) -> dict[str, int]:
 
 
 def formatted(directory: Path, anchor: str, rd: str = ",format=yes") -> dict[str, int]:
-    """Formats the tree."""
     made = prepared(directory, "operation=read", rd, anchor)
     return counts(local.run(made.file_plans.formats(made.runs[0], already=False).plan))
 

@@ -62,14 +62,12 @@ def operations(outcome: Outcome) -> dict[str, tuple[int, int]]:
 
 
 def error_of(outcome: Outcome) -> str:
-    """The error of the only worker."""
     (one,) = outcome.workers
     assert one.state == "failed"
     return one.error or ""
 
 
 def change(path: Path, place: int) -> None:
-    """Changes one byte."""
     content = bytearray(path.read_bytes())
     content[place] ^= 0xFF
     path.write_bytes(content)

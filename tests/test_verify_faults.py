@@ -44,12 +44,10 @@ def serve(directory: Path, fault: str, store: str = "memory", seed: int = 1) -> 
 
 
 def records(directory: Path) -> list[dict[str, Any]]:
-    """The log of injected faults."""
     return [json.loads(line) for line in (directory / "log").read_text().splitlines()]
 
 
 def block_of(record: dict[str, Any]) -> int:
-    """Offset of the block that a fault is in."""
     offset: int = record["offset"]
     return offset // BLOCK * BLOCK
 
@@ -61,7 +59,6 @@ def prepared_fio(url: str, directory: Path, *more: str) -> FioCommand:
 
 
 def fio(url: str, directory: Path, *more: str) -> Sequence[DifferenceOutcome]:
-    """The differences that a job of fio finds."""
     return differences_of(prepared_fio(url, directory, *more).plan)
 
 

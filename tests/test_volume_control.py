@@ -9,7 +9,6 @@ import shutil
 import signal
 import socket
 import stat
-import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from rich.console import Console
 
-from bench.servers import IOCURVE, Server, free_ports
+from bench.servers import Server, free_ports
 from bench.servers import volume as serve
 from goldens import Golden, cases, data, has, matches, present, rows
 from iocurve.cli.commands import run
@@ -39,7 +38,7 @@ from iocurve.volume.limits import AddedLatency, Limits
 from iocurve.volume.messages import ServedStats
 from iocurve.volume.metrics import VolumeMetrics
 from iocurve.volume.spec import ExportSpec, VolumeSpec, parse_export, read_spec
-from programs import awaited, completed, fio_jobs, iocurve, volume_here
+from programs import awaited, completed, fio_jobs, iocurve, started, stopped, volume_here
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("runtime")]
 
@@ -52,14 +51,14 @@ def served(runtime: Path) -> Iterator[Server]:  # noqa: ARG001  # the volume is 
 
 def load(server: Server, *options: str, name: str = "t") -> list[str]:
     return [
-        *(str(IOCURVE), "fio", f"--name={name}", "--rw=randread", "--bs=64k", "--size=16m", "--iodepth=8"),
+        *("fio", f"--name={name}", "--rw=randread", "--bs=64k", "--size=16m", "--iodepth=8"),
         *("--ioengine=nfs", f"--nfs_url={server.url}", "--output-format=json", *options),
     ]
 
 
 def loaded(server: Server, *options: str, name: str = "t") -> None:
     """A load that runs to its end without an error."""
-    done = iocurve(*load(server, *options, name=name)[1:])
+    done = iocurve(*load(server, *options, name=name))
     assert done.returncode == 0, done.stderr
 
 
@@ -80,8 +79,7 @@ def stats(server: Server) -> dict[str, Any]:
 
 
 def test_limits_change_while_a_load_runs_without_errors(served: Server) -> None:
-    command = load(served, "--time_based", "--runtime=6")
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with started(*load(served, "--time_based", "--runtime=6")) as process:
         wait_for_reads(served)
         fast = rate_over(served, 0.3)
         limited = volume("set", served, "--profile", "unlimited", "--throughput", "1MiB")
@@ -91,9 +89,9 @@ def test_limits_change_while_a_load_runs_without_errors(served: Server) -> None:
         slow = rate_over(served, 1)
         # At 16 operations a second most of the eight submitted at once wait.
         assert 1 <= sum(connection["in_flight"] for connection in stats(served)["connections"]) <= 8
-        stdout, stderr = process.communicate(timeout=60)
-    assert process.returncode == 0, stderr
-    assert fio_jobs(stdout)[0]["error"] == 0
+        ended = stopped(process)
+    assert ended.returncode == 0, ended.stderr
+    assert fio_jobs(ended.stdout)[0]["error"] == 0
     # Before, the limit was a hundred times as high. The edges of the second are 64 KiB; a volume that had no processor
     # makes up for a quarter of a second.
     assert slow <= 1.4 * MIB < fast
@@ -109,7 +107,7 @@ def test_a_smaller_quota_keeps_existing_data_and_blocks_writes() -> None:
         export = stats(server)["exports"][0]
         assert (export["quota_bytes"], export["used_bytes"] > 4 * MIB) == (4 * MIB, True)
         loaded(server, "--size=8m")
-        more = iocurve(*load(server, *write, name="more")[1:])
+        more = iocurve(*load(server, *write, name="more"))
         assert more.returncode == 1
         assert "use a smaller size" in more.stderr
         assert iocurve("volume", "set", server.url, "--quota", "64MiB").returncode == 0
@@ -234,8 +232,7 @@ def test_a_run_says_that_its_volume_was_starved(tmp_path: Path) -> None:
     for attempt in range(5):
         out = tmp_path / str(attempt)
         with serve("--profile=unlimited", "--throughput", "8MiB") as server:
-            command = load(server, "--size=2m", "--time_based", "--runtime=2", f"--out={out}")
-            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            with started(*load(server, "--size=2m", "--time_based", "--runtime=2", f"--out={out}")) as process:
                 wait_for_reads(server, 1)
                 os.kill(server.pid, signal.SIGSTOP)
                 time.sleep(0.8)
@@ -246,12 +243,12 @@ def test_a_run_says_that_its_volume_was_starved(tmp_path: Path) -> None:
                 while 250_000_000 not in found and process.poll() is None and looks[-1] < looks[0] + 10:
                     found.add(stats(server)["exports"][0]["catch_up_ns"])
                     looks.append(time.monotonic())
-                _, stderr = process.communicate(timeout=60)
+                ended = stopped(process)
             now = stats(server)
         # It shows for a second: a test that itself had no processor for that long has missed it, and looks again.
         if 250_000_000 in found or max(later - earlier for earlier, later in pairwise(looks)) < 1:
             break
-    assert process.returncode == 0, stderr
+    assert ended.returncode == 0, ended.stderr
     assert max(found) == 250_000_000
     [point] = Result.read(out).points
     assert point.machine is not None
@@ -259,7 +256,7 @@ def test_a_run_says_that_its_volume_was_starved(tmp_path: Path) -> None:
     # A timer that was due a moment after the stop was late by less.
     assert 0.7 * SECOND_NS / now["uptime_ns"] <= share <= max(now["threads_starved_ns"]) / (2 * SECOND_NS)
     text = f"the volume had no processor, or was stopped, for up to {100 * share:.0f} % of the time (t): "
-    assert f"warning: {text}" in stderr
+    assert f"warning: {text}" in ended.stderr
     assert f"T{text[1:]}" in (out / "report.html").read_text()
 
 

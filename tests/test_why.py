@@ -52,7 +52,6 @@ def load(kind_name: str = "read", block: int = BLOCK, depth: int = 16, *, own: b
 
 
 def changed(plan: Plan, **fields: Any) -> Plan:
-    """The plan with other fields of its workers."""
     workers = tuple(worker.replace(**fields) for worker in plan.groups[0].workers)
     return plan.replace(groups=(plan.groups[0].replace(workers=workers),))
 
@@ -383,7 +382,6 @@ def test_a_verdict_is_tested_by_a_change_or_by_all_probes(
 
 
 def at_rate(count: int, **fields: Any) -> Plan:
-    """The load at a requested rate."""
     return changed(load(), rate=Rate(unit="operations", count=count, per_ns=SECOND_NS), **fields)
 
 
@@ -463,11 +461,11 @@ def test_a_verdict_is_tested_on_the_target_itself(
 
 @pytest.mark.slow
 def test_noise_seldom_misleads() -> None:
-    """This machine stands still for 5 ms on average, three times a second, and nothing tells."""
+    """The server stands still for 20 ms three times a second, and nothing tells."""
     found: Counter[str] = Counter()
     for _, limits, said, code, _ in rows("analysis/limited_targets")[::2]:
         plan = mixed(**said) if "percent" in said else load(**said)
-        verdict, _ = diagnose(plan, SILENT, Target("pauses,period_ms=333,pause_ms=5", *limits).run)
+        verdict, _ = diagnose(plan, SILENT, Target("pauses,period_ms=333,pause_ms=20", *limits).run)
         found["right" if verdict.code == code else "open" if verdict.code == "unknown" else "wrong"] += 1
-    assert found["right"] >= 5
+    assert found["right"] >= 8
     assert found["wrong"] == 0

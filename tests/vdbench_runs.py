@@ -47,7 +47,6 @@ def refused(directory: Path, text: str, *options: str) -> list[str]:
 
 
 def command_of(file: ParameterFile) -> ParsedCommand:
-    """The steps of a parameter file."""
     return parsed(file, Writer(file))
 
 
@@ -93,7 +92,6 @@ class Engine:
 
 
 def report(directory: Path, name: str) -> str:
-    """A report of a run in a directory."""
     return (directory / "output" / f"{name}.html").read_text()
 
 

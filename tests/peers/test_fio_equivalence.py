@@ -34,8 +34,6 @@ Addresses = Literal["order", "set", "cover", "chance"]
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation of a log."""
-
     kind: str
     offset: int
     bytes: int
@@ -130,7 +128,6 @@ needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="needs 
 @needs_strace
 @cases("fio/cached_passes")
 def test_cached_pages_are_dropped_at_each_pass_as_in_fio(options: str, drops: int, tmp_path: Path) -> None:
-    """The jobs end by count."""
     for tool in TOOLS:
         assert dropped_by(tool, options, tmp_path)[0] == drops
 
@@ -259,7 +256,6 @@ def flushes(workers: Iterable[WorkerOutcome], kinds: Iterable[str]) -> int:
 
 
 def logged(plan: Plan) -> Plan:
-    """Runs iocurve with a log of every operation."""
     log = LogPlan(window_ns=None, histograms=False, records=1 << 20)
     logs = [tuple(worker.replace(log=log) for worker in group.workers) for group in plan.groups]
     return plan.replace(groups=tuple(group.replace(workers=w) for group, w in zip(plan.groups, logs, strict=True)))

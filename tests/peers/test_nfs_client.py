@@ -72,7 +72,6 @@ def test_the_kernels_server_keeps_verified_data(version: str, tmp_path: Path) ->
 
 
 def _fio(server: Server, version: str, name: str, *options: str) -> dict[str, Any]:
-    """The only job in fio's JSON."""
     size = (f"--size={FILE_BYTES}", f"--bs={BLOCK_BYTES}", "--output-format=json")
     done = _run(f"--name={name}", f"--nfs_url={server.url}&version={version}", *size, *options)
     assert done.returncode == 0, done.stderr

@@ -49,7 +49,6 @@ def restarting_ganesha(tmp_path: Path) -> Iterator[Path]:
 
 
 def _start(directory: Path) -> Server:
-    """Starts nfs-ganesha with a grace period."""
     return start_ganesha("vfs", directory, settings={"GRACE": str(GRACE_SECONDS)})
 
 
