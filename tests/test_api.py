@@ -35,20 +35,16 @@ from iocurve.report.progress import NoView, StartedPoint
 from iocurve.report.views import KindSnapshot, Watch
 from iocurve.result import frames
 from iocurve.targets.target import VolumeTarget
-from plans import null_plan, plan_of, worker
+from plans import end, null_plan, plan_of, worker
 from programs import completed
 
 READS = "[reads]\nioengine=null\nrw=randread\nbs=4k\nsize=1m\n"
 """Ends after 256 operations."""
 SCENARIOS = Path(iocurve.__file__).parent / "measure" / "scenarios"
-ENDLESS = plan_of(
-    worker(
-        plan.NullEngine(),
-        "nothing",
-        access=plan.Access(cover="independent", passes="same"),
-        end=plan.End(runtime_ns=60 * SECOND_NS, bytes=None, operations=None),
-    )
-).replace(name="endless")
+INDEPENDENT = plan.Access(cover="independent", passes="same")
+ENDLESS = plan_of(worker(plan.NullEngine(), "nothing", access=INDEPENDENT, end=end(runtime_ns=60 * SECOND_NS))).replace(
+    name="endless"
+)
 """Runs for a minute, unless it is stopped."""
 
 
@@ -68,8 +64,8 @@ def test_importing_loads_no_module() -> None:
 def test_dir_lists_the_public_names() -> None:
     assert dir(iocurve) == sorted([*iocurve.__all__, "__version__"])
     assert iocurve.__version__ == _native.VERSION
-    for name in iocurve.__all__:
-        assert getattr(iocurve, name).__doc__
+    assert all(getattr(iocurve, name).__doc__ for name in iocurve.__all__)
+    assert not hasattr(iocurve, "surprise")
 
 
 # ---- jobs
@@ -380,20 +376,13 @@ def test_a_cancelled_task_ends_its_run_in_order() -> None:
     assert asyncio.run(cancelled()).state == "interrupted"
 
 
-def test_a_task_awaits_a_run() -> None:
-    async def awaited() -> iocurve.Result:
-        return await iocurve.start(iocurve.run, READS)
-
-    assert asyncio.run(awaited()).state == "finished"
-
-
-def test_a_task_iterates_over_snapshots() -> None:
+def test_a_task_iterates_over_snapshots_and_awaits_the_result() -> None:
     async def seen() -> tuple[list[iocurve.Snapshot], iocurve.Result]:
         running = iocurve.start(iocurve.run, READS)
         return [snapshot async for snapshot in running], await running
 
     snapshots, result = asyncio.run(seen())
-    assert snapshots
+    assert (bool(snapshots), result.state) == (True, "finished")
     assert {snapshot.point for snapshot in snapshots} == {result.point(result.points[0].name).name}
 
 

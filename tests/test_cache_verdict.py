@@ -8,12 +8,12 @@ import pytest
 
 from bench.truth.simulated import SHAPES, cache_verdicts
 from data import synthetic
-from goldens import Golden, cases, matches, present
+from goldens import Golden, cases, data, matches, present
 from iocurve.analysis import cache_evidence
 from iocurve.analysis.cache_evidence import compared, judged
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.outcome import Outcome
-from iocurve.engine.plan import DiskPlan, FileOpen, IoBurst, IoLimits, Plan, SyncEngine
+from iocurve.engine.plan import DiskPlan, Plan
 from iocurve.foundation.units import KIB, MIB
 from iocurve.job.model import Job
 from iocurve.measure.scenario import caches
@@ -24,15 +24,7 @@ from iocurve.result.document import CacheFacts, Interval, MachineUse, TargetFact
 from iocurve.targets.opened_target import UNOPENED
 from plans import file_plan, local_engine, plan_of, worker
 
-DISK = DiskPlan(
-    name="premium-ssd-p20",
-    state_path="",
-    limits=IoLimits(
-        iops=2_300, bytes_per_s=150_000_000, burst=IoBurst(iops=3_500, bytes_per_s=170_000_000, duration_ns=1)
-    ),
-    io_bytes=256 * KIB,
-    cache="read_only",
-)
+DISK = DiskPlan.from_json(data("analysis/disk_with_a_host_cache.json"))
 SAME = Interval(value=0.001, low=-0.004, high=0.006)
 FASTER = Interval(value=0.5, low=0.4, high=0.6)
 TARGET = TargetFacts(kind="emulated_disk", address="disk")
@@ -192,12 +184,11 @@ def test_turns_repeat_the_offsets_that_were_read_and_no_others() -> None:
 def test_a_file_that_was_just_written_is_in_the_page_cache(tmp_path: Path) -> None:
     path = tmp_path / "data"
     path.write_bytes(b"x" * MIB)
-    how = FileOpen(direct=False, durability="none", invalidate=False)
-    buffered = plan_of(worker(SyncEngine(open=how), "", files=(file_plan(path),)))
-    share = resident_share(buffered)
+    buffered, direct = (
+        plan_of(worker(local_engine("sync", direct=direct), "", files=(file_plan(path),))) for direct in (False, True)
+    )
     # None where the kernel knows neither cachestat(2) nor, on this file system, RWF_NOWAIT.
-    assert share in (None, 1.0)
-    direct = plan_of(worker(SyncEngine(open=how.replace(direct=True)), "", files=(file_plan(path),)))
+    assert resident_share(buffered) in (None, 1.0)
     assert resident_share(direct) is None
 
 
@@ -212,7 +203,6 @@ def test_half_of_a_file_in_the_page_cache_is_counted_or_sampled(
         os.posix_fadvise(file.fileno(), 0, MIB // 2, os.POSIX_FADV_DONTNEED)
     if not has_cachestat:
         monkeypatch.setattr(caches, "CACHESTAT", -1)
-    how = FileOpen(direct=False, durability="none", invalidate=False)
-    share = resident_share(plan_of(worker(SyncEngine(open=how), "", files=(file_plan(path),))))
+    share = resident_share(plan_of(worker(local_engine("sync"), "", files=(file_plan(path),))))
     # A file system in memory keeps all of it.
     assert share is None or share == 1.0 or share == pytest.approx(0.5, abs=0.0 if has_cachestat else 0.1)

@@ -10,7 +10,6 @@ from data import synthetic
 from goldens import cases
 from iocurve.dialects.base import Step
 from iocurve.engine import plan
-from iocurve.engine.outcome import State
 from iocurve.foundation.errors import Interrupted, RunError, TargetError
 from iocurve.foundation.units import SECOND_NS
 from iocurve.measure import campaign as campaigns
@@ -23,13 +22,13 @@ from iocurve.result.caps import caps
 from iocurve.result.document import Result, TargetFacts
 from plans import null_plan
 
-PLAN = null_plan()
+ERRORS = {error.__name__: error for error in (TargetError, RunError, Interrupted, KeyboardInterrupt)}
 
 
 class Runs:
-    """Replaces the native engine: every run ends as the test says."""
+    """Replaces the native engine: every run ends as the test says, with a state or an error."""
 
-    def __init__(self, *ends: State | Exception) -> None:
+    def __init__(self, *ends: Any) -> None:
         self.ends = list(ends)
 
     def measure(self, plan: plan.Plan, *_: object) -> synthetic.Measured:
@@ -55,38 +54,19 @@ def carried_out(
 
     def body(campaign: Campaign) -> None:
         for name in names:
-            campaign.measure(Measurement(PLAN, "family", name=name))
+            campaign.measure(Measurement(null_plan(), "family", name=name))
 
     return campaigns.carry_out(campaign, body), kept
 
 
-def test_every_point_is_kept_as_soon_as_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    result, kept = carried_out(monkeypatch, Runs("finished", "finished"), ["a", "b"])
-    assert (result.state, [point.name for point in result.points]) == ("finished", ["a", "b"])
-    assert kept == [1, 2, 2]
-
-
-def test_an_incomplete_point_is_kept_and_ends_the_campaign(monkeypatch: pytest.MonkeyPatch) -> None:
-    result, _ = carried_out(monkeypatch, Runs("finished", "interrupted"), ["a", "b", "c"], count=3)
-    assert (result.state, len(result.points)) == ("interrupted", 2)
-    assert result.incomplete_reason == "point 2 of 3 (b) was cut short: interrupted"
-
-
-@pytest.mark.parametrize(
-    ("error", "state", "reason"),
-    [
-        (TargetError("gone"), "failed", "gone"),
-        (RunError("broken"), "failed", "broken"),
-        (Interrupted("interrupted: filling caches"), "interrupted", "interrupted: filling caches"),
-        (KeyboardInterrupt(), "interrupted", "interrupted after 1 point"),
-    ],
-)
-def test_points_measured_before_an_error_are_kept(
-    monkeypatch: pytest.MonkeyPatch, error: Exception, state: State, reason: str
+@cases("measure/ends_of_points")
+def test_every_point_is_kept_as_soon_as_it_is_measured(
+    monkeypatch: pytest.MonkeyPatch, ends: list[Any], names: str, found: list[Any], kept: list[int]
 ) -> None:
-    result, kept = carried_out(monkeypatch, Runs("finished", error), ["a", "b"])
-    assert (result.state, result.incomplete_reason, len(result.points)) == (state, reason, 1)
-    assert kept == [1, 1]
+    runs = Runs(*(end if isinstance(end, str) else ERRORS[end[0]](*end[1:]) for end in ends))
+    result, numbers = carried_out(monkeypatch, runs, list(names), count=len(names))
+    assert [result.state, result.incomplete_reason, [point.name for point in result.points]] == found
+    assert numbers == kept
 
 
 def test_an_error_before_the_first_point_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:

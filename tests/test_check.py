@@ -34,10 +34,7 @@ def test_a_cargo_that_is_missing_or_too_old_is_found_before_anything_else(tmp_pa
 
 
 SKIPS = data("scripts/tests_that_skip.txt")
-MODULE = """
-import pytest
-pytest.skip("no peer", allow_module_level=True)
-"""
+MODULE = 'import pytest\npytest.skip("no peer", allow_module_level=True)\n'
 GROUP = data("scripts/tests_of_a_group.txt")
 SAID = "was skipped, which does not pass under CI: Skipped: no peer"
 

@@ -189,15 +189,7 @@ def test_a_load_that_creates_files_names_those_that_it_does_not_keep(tmp_path: P
     assert (tmp_path / "j.0.1").read_text() == "data"
 
 
-DIALECTS = {
-    "fio": "fio --name=j --filename={0}/new --size=64k",
-    "diskspd": "diskspd -c64K -d1 -W0 -g64 {0}/new",
-    "vdbench": "vdbench -f {0}/../parameters -o {0}/../output",
-    "vdbench of files": "vdbench -f {0}/../trees -o {0}/../output",
-}
-
-
-@pytest.mark.parametrize("line", DIALECTS.values(), ids=DIALECTS.keys())
+@cases("measure/jobs_of_dialects")
 def test_a_job_of_a_dialect_tells_what_an_earlier_run_left(tmp_path: Path, line: str) -> None:
     (data := tmp_path / "data").mkdir()
     for name in ("parameters", "trees"):

@@ -31,7 +31,6 @@ from iocurve.report.table import clients_table
 from iocurve.result.document import (
     ClientOutcome,
     ClusterFacts,
-    Fairness,
     IdleCost,
     Limit,
     MachineUse,
@@ -55,8 +54,10 @@ TRIES = 3
 SCENARIO = data("scenarios/clients.toml")
 
 
-def three_clients(server: Server, operation: planned.OperationPlan, runtime_ns: int) -> planned.Plan:
-    """Each client has two connections and 64 KiB blocks."""
+def three_clients(
+    server: Server, operation: planned.OperationPlan, runtime_ns: int, layout: planned.Layout = "fill"
+) -> planned.Plan:
+    """Each client has two connections and 64 KiB blocks; a layout writes the files, but for a reserved one."""
     mount = nfs_engine(server.url, nconnect=2).mount
     block = operation.replace(blocks=planned.FixedBlocks(bytes=64 * KIB))
     return plan_of(
@@ -65,7 +66,7 @@ def three_clients(server: Server, operation: planned.OperationPlan, runtime_ns: 
                 planned.NfsEngine(mount=mount.replace(source=source(number))),
                 "",
                 jobnum=number,
-                files=(file_plan(f"f{number}", 2 * MIB),),
+                files=(file_plan(f"f{number}", 2 * MIB, layout=layout),),
                 operations=(block,),
                 ramp_ns=500 * MILLISECOND_NS,
                 end=planned.End(runtime_ns=runtime_ns, bytes=None, operations=None),
@@ -110,8 +111,7 @@ def test_clients_write_at_their_egress_and_read_without_a_cap() -> None:
         limit = present(limit_of(Point(name="p", family="f", axes={}, plan=plan, outcome=outcome), facts))
         assert limit.text == "3 of 3 clients at the egress of 20 MiB/s that a client has for writes"
         before = stats(server)["exports"][0]
-        plan = three_clients(server, READ, 100 * MILLISECOND_NS)
-        plan = without_layout(plan)
+        plan = three_clients(server, READ, 100 * MILLISECOND_NS, layout="reserve")
         assert total(plan, local.run(plan), "read").operations > 0
         after = stats(server)
         waited_ns = after["exports"][0]["throttled_ns"] - before["throttled_ns"]
@@ -119,13 +119,6 @@ def test_clients_write_at_their_egress_and_read_without_a_cap() -> None:
         assert waited_ns < MILLISECOND_NS * (after["exports"][0]["reads"] - before["reads"])
         addresses = {client["address"]: client for client in after["clients"]}
         assert all(addresses[str(source(number))]["writes"] > 0 for number in (1, 2, 3))
-
-
-def without_layout(plan: planned.Plan) -> planned.Plan:
-    """The layout writes the files."""
-    (group,) = plan.groups
-    workers = [one.replace(files=(file_plan(one.files[0].path, 2 * MIB, layout="reserve"),)) for one in group.workers]
-    return plan_of(*workers)
 
 
 @pytest.mark.alone
@@ -145,21 +138,23 @@ def test_a_scenario_s_clients_have_an_address_each_and_reach_the_egress_of_the_t
     assert "clients_stand_in" in {note.code for note in result.notes}
 
 
-@cases("targets/loopback_addresses")
-def test_only_a_server_on_loopback_sees_many_clients(tmp_path: Path, target: str, expected: list[str | None]) -> None:
-    (tmp_path / "three.toml").write_text(SCENARIO)
-    scenario = scenario_of(str(tmp_path / "three.toml"))
+def sources_of(directory: Path, target: str, text: str) -> list[str | None]:
+    """The addresses of the clients of a scenario's only point."""
+    (directory / "clients.toml").write_text(text)
+    scenario = scenario_of(str(directory / "clients.toml"))
     with place.opened(targets.parse(target)) as there:
         (case,) = Cases(scenario, scenario.full, {"volume": there}, "tag").all()
-    assert [section.target.nfs_source for section in case.job.sections] == expected
+    return [section.target.nfs_source for section in case.job.sections]
+
+
+@cases("targets/loopback_addresses")
+def test_only_a_server_on_loopback_sees_many_clients(tmp_path: Path, target: str, expected: list[str | None]) -> None:
+    assert sources_of(tmp_path, target, SCENARIO) == expected
 
 
 def test_the_system_chooses_the_address_of_a_single_client(tmp_path: Path) -> None:
-    (tmp_path / "one.toml").write_text(SCENARIO.replace("clients = 3", "clients = 1"))
-    scenario = scenario_of(str(tmp_path / "one.toml"))
-    with place.opened(targets.parse("nfs://127.0.0.1/a")) as there:
-        (case,) = Cases(scenario, scenario.full, {"volume": there}, "tag").all()
-    assert [section.target.nfs_source for section in case.job.sections] == [None, None]
+    one = SCENARIO.replace("clients = 3", "clients = 1")
+    assert sources_of(tmp_path, "nfs://127.0.0.1/a", one) == [None, None]
 
 
 # ---- limits of clients
@@ -231,17 +226,9 @@ def test_a_client_that_measured_nothing_has_no_verdict() -> None:
 
 def test_fairness_names_the_slowest_and_the_fastest_client() -> None:
     point = at((100, IDLE), (50, IDLE), (100, IDLE))
-    expected = Fairness(
-        rate="bytes_per_s",
-        jain_index=250**2 / (3 * 22_500),
-        slowest=1,
-        slowest_rate=50.0 * BLOCK,
-        fastest=0,
-        fastest_rate=100.0 * BLOCK,
-    )
-    assert fairness_of(point) == expected
+    matches("measure#fairness", fairness_of(point))
     [judged] = with_verdicts(synthetic.result([point], target=FREE)).points
-    assert judged.fairness == expected
+    assert judged.fairness == fairness_of(point)
     lost = point.clients[1].replace(state="lost")
     without = present(fairness_of(point.replace(clients=(point.clients[0], lost, point.clients[2]))))
     assert (without.jain_index, without.slowest) == (1.0, 0)

@@ -245,15 +245,12 @@ def test_a_head_that_does_not_answer_is_told_within_seconds(monkeypatch: pytest.
             nodes.listed(address, 0.2)
 
 
-LONG_JOB = data("cluster/long_job.toml")
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_all_clients_and_what_they_measured_is_reported(
     cluster: Any, tmp_path: Path, number: signal.Signals
 ) -> None:
     job, out = tmp_path / "job.toml", tmp_path / "out"
-    job.write_text(LONG_JOB, encoding="utf-8")
+    job.write_text(data("cluster/long_job.toml"), encoding="utf-8")
     words = ["run", str(job), "--clients", "2", "--on", cluster.address, "--out", str(out), "--quiet"]
     of_lost_clients = _measuring()
     with begun(*words) as process:
@@ -330,14 +327,11 @@ def test_nodes_that_start_at_once_join_a_local_cluster_that_leaves_nothing(
     assert started.StartedCluster.known() is None
 
 
-HERE = data("scripts/cluster_of_this_machine.txt")
-
-
 @pytest.mark.usefixtures("_ray_addresses")
 def test_a_number_of_clients_without_a_cluster_is_processes_here(tmp_path: Path) -> None:
     words = [str(_ports()["metrics_agent_port"]), "--clients=2", "-c64K", "-b4K", "-d1", "-W0", str(tmp_path / "data")]
     ran = completed(
-        [sys.executable, "-c", HERE, *words],
+        [sys.executable, "-c", data("scripts/cluster_of_this_machine.txt"), *words],
         env=os.environ | {"XDG_STATE_HOME": str(tmp_path / "state"), "RAY_AUTH_MODE": ""},
         timeout=180,
     )

@@ -256,7 +256,6 @@ PYTHON = f"""#!/bin/sh
 case $2 in *"sys.exit('3.99'"*) exit 0;; esac
 exec {sys.executable} "$@"
 """
-UV = data("cluster/uv.sh")
 
 
 def _script(path: Path, text: str) -> Path:
@@ -304,15 +303,13 @@ def test_a_cluster_whose_program_was_killed_is_ended_by_the_next(tmp_path: Path)
     shutil.rmtree(made.directory)
 
 
-OWNER = data("scripts/owner_of_a_cluster.txt")
-
-
 @pytest.mark.slow
 def test_the_hosts_of_a_program_that_is_killed_get_no_lease_and_its_cluster_ends(tmp_path: Path) -> None:
     (tmp_path / "cluster").mkdir()
     reading, writing = os.pipe()
     pipe = subprocess.PIPE
-    words = [sys.executable, "-c", OWNER, str(tmp_path / "cluster"), str(writing)]
+    script = data("scripts/owner_of_a_cluster.txt")
+    words = [sys.executable, "-c", script, str(tmp_path / "cluster"), str(writing)]
     with (
         subprocess.Popen(words, stdin=pipe, stdout=pipe, pass_fds=[writing]) as owner,
         os.fdopen(reading, "rb") as received,
@@ -364,7 +361,7 @@ def test_a_host_with_another_python_gets_one_from_here_or_by_its_own_uv(
         with tarfile.open(archive, "w:gz") as packed:
             packed.add(tmp_path / "root", ".")
     else:
-        _script(tmp_path / "home/.local/bin/uv", UV.format(python=python))
+        _script(tmp_path / "home/.local/bin/uv", data("cluster/uv.sh").format(python=python))
     for lacks in (True, False):
         with connected(tmp_path) as connection:
             greeting = _greeting(connection)
@@ -588,7 +585,7 @@ def test_the_head_of_a_running_cluster_is_asked_for_its_machines_once(monkeypatc
     monkeypatch.setattr(session, "load_client_addresses", addresses)
     monkeypatch.setattr(session, "opened", opened)
     with pytest.raises(RunError, match="ends here"):
-        run_dialect("fio", ["--hosts", str(INVENTORIES / "kubectl-get-raycluster.json"), *FIO[1:], "--ioengine=null"])
+        run_dialect("fio", ["--hosts", str(INVENTORIES / "kubectl-get-raycluster.json"), *READ])
     assert asked == ["10.244.1.7:6379"]
 
 
@@ -613,26 +610,13 @@ def test_every_tool_s_command_line_runs_on_the_hosts(name: str) -> None:
         run_dialect(name, ["--hosts=vm1", "--tls=yes"])
 
 
-FIO = ("fio", "--name=read", "--rw=read", "--size=1m")
-CANNOT_RUN = {
-    "directory": (*FIO, "--directory=nfs://127.0.0.1/export"),
-    "output": (*FIO, "--ioengine=null", "--output=/nowhere/out.txt"),
-    "check": (*FIO, "--ioengine=null", "--fail-if=p99 > 2"),
-    "diskspd": ("diskspd", "-d1", "/nowhere/x.dat"),
-    "elbencho": ("elbencho", "-r", "-s", "1m", "-t", "1", "/nowhere/file"),
-    "job file": ("run", "job.toml"),
-}
-"""Commands that cannot run anywhere."""
-
-
-@pytest.mark.parametrize("case", CANNOT_RUN)
+@cases("cluster/cannot_run_anywhere")
 def test_what_this_machine_can_know_is_refused_before_hosts_start(
-    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: str, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("job.toml").write_text('[[job]]\nname = "a"\nfile = "/nowhere/x"\nreads = true\nsize = "1MiB"\n')
     monkeypatch.setattr(hosts, "started", lambda *_, **__: pytest.fail("hosts were started"))
-    command, *words = CANNOT_RUN[case]
     with pytest.raises((DialectError, PlanError, TargetError)):
         run(["run", *words, "--hosts=vm1"]) if command == "run" else run_dialect(command, ["--hosts=vm1", *words])
 

@@ -19,7 +19,7 @@ from iocurve.dialects.fio import command as fio
 from iocurve.dialects.native import command as native
 from iocurve.engine.plan import AioEngine, DiskPlan, End, FileOpen, IoBurst, IoLimits, Plan, UringEngine, VmPlan, Worker
 from iocurve.foundation.errors import DialectError, PlanError, TargetError
-from iocurve.foundation.units import GIB, KIB, MIB, SECOND_NS
+from iocurve.foundation.units import KIB, MIB, SECOND_NS
 from iocurve.measure import local
 from iocurve.measure.data_set import target_fields
 from iocurve.result.document import Point
@@ -32,12 +32,7 @@ MB = 1_000_000
 MINUTE_NS = 60 * SECOND_NS
 NO_CACHE = "disk:premium-ssd-p30?stripe=3&cache=none&vm=Standard_D8ds_v4&path=/disks/writes"
 CACHED = "disk:premium-ssd-p30?cache=ReadOnly&vm=d8ds_v4&path=/disks/reads"
-D8DS_V4 = VmPlan(
-    name="Standard_D8ds_v4",
-    uncached=IoLimits(iops=12_800, bytes_per_s=192 * MB),
-    cached=IoLimits(iops=77_000, bytes_per_s=485 * MB),
-    cache_bytes=200 * GIB,
-)
+D8DS_V4 = VmPlan.from_json(data("volume/d8ds_v4.json"))
 
 
 # -- figures -----------------------------------------------------------------------------------------------------------

@@ -117,9 +117,6 @@ def test_a_profile_that_is_missing_is_told(tmp_path: Path) -> None:
     assert "cannot be read: No such file" in error.text
 
 
-EVERY_ELEMENT = data("diskspd/every_element.xml")
-
-
 def changed(one: TimeSpan | TargetParameters, *but: str) -> dict[str, Any]:
     """The fields that have no default value; of the parts of a distribution the operations and the length."""
     fields = [field for field in dataclasses.fields(one) if field.name not in ("positions", *but)]
@@ -129,7 +126,7 @@ def changed(one: TimeSpan | TargetParameters, *but: str) -> dict[str, Any]:
 
 
 def test_every_element_of_the_schema_is_honoured_or_its_lack_of_effect_is_told(tmp_path: Path) -> None:
-    path = written(tmp_path, EVERY_ELEMENT)
+    path = written(tmp_path, data("diskspd/every_element.xml"))
     file: tuple[PathKind, int] = ("file", 1 << 20)
     files = {f"{tmp_path}/{name}": file for name in ("f", "g", "source")}
     machine = HeldMachine(paths=files, directories=frozenset({str(tmp_path)}))

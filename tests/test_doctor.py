@@ -34,8 +34,6 @@ from iocurve.volume.profile_limits import resolve
 from programs import awaited, completed, printed
 
 HOSTS = Path(__file__).parent / "hosts"
-DOC = Path(__file__).parent.parent / "docs/doctor.md"
-
 NOTHING = Known()
 
 
@@ -239,15 +237,12 @@ def test_a_file_that_is_no_bundle_is_an_error(tmp_path: Path) -> None:
         Bundle.load(tmp_path / "b.json")
 
 
-METADATA = json.loads(data("advice/instance_metadata.json"))
-
-
 def test_instance_metadata_is_asked_for_and_its_names_are_left_out() -> None:
     class Service(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200 if self.headers["Metadata"] == "true" else 400)
             self.end_headers()
-            self.wfile.write(json.dumps(METADATA).encode())
+            self.wfile.write(data("advice/instance_metadata.json").encode())
 
         def log_message(self, *_: object) -> None:
             pass
@@ -401,7 +396,7 @@ def test_a_termination_of_measure_puts_the_setting_back(tmp_path: Path) -> None:
 def test_the_page_has_the_table_of_all_checks() -> None:
     rows = [(code(one.name), one.title, one.rule, one.why, one.source) for one in CHECKS.values()]
     table = Table(("check", "what", "green, yellow, red", "why", "source"), rows)
-    assert "\n".join(table.markdown()) + "\n" in DOC.read_text()
+    assert "\n".join(table.markdown()) + "\n" in (HOSTS.parent.parent / "docs/doctor.md").read_text()
 
 
 def test_every_check_has_a_row_on_some_host() -> None:

@@ -28,9 +28,6 @@ from iocurve.imports.formats import read_all
 from iocurve.measure import jobs, local
 from programs import printed
 
-# Columns that elbencho 3.1-10 wrote.
-CSV_COLUMNS = data("elbencho/columns.txt")
-
 
 def prepared(text: str, directory: Path) -> Phases:
     return read_command(text.split(), cwd=directory)
@@ -184,7 +181,7 @@ def test_results_are_appended_as_csv_and_json_that_can_be_imported(tmp_path: Pat
     for _ in range(2):
         present(jobs.run(load("elbencho"), text.split(), quiet=True))
     written = (tmp_path / "c").read_text()
-    assert written.splitlines()[0] == CSV_COLUMNS
+    assert written.splitlines()[0] == data("elbencho/columns.txt"), "the columns of elbencho 3.1-10"
     rows = [(row["operation"], row["MiB [last]"], row["label"]) for row in csv.DictReader(io.StringIO(written))]
     assert rows == [("WRITE", "0", "lab"), ("READ", "0", "lab")] * 2
     phases = [json.loads(line) for line in (tmp_path / "j").read_text().splitlines()]

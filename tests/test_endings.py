@@ -23,6 +23,7 @@ from goldens import cases, data
 from iocurve.engine.outcome import Live, Outcome
 from iocurve.foundation.errors import TargetError
 from iocurve.foundation.units import SECOND_NS
+from iocurve.machine.processes import start_ticks
 from iocurve.measure import local
 from iocurve.report import page
 from iocurve.report.page import ReportDirectory
@@ -32,9 +33,9 @@ from programs import IOCURVE, awaited, completed, iocurve, started, stopped, vol
 
 pytestmark = pytest.mark.slow
 
+LOADED = ("iocurve.cli", "iocurve._native", "iocurve.job.model", "iocurve.measure.local")
 REPORT = {"points.csv", "report.html", "result.json"}
-SIGNAL_IN_AN_IMPORT = data("scripts/signal_in_an_import.txt")
-SCENARIO = data("scenarios/endings.toml")
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
@@ -43,7 +44,9 @@ def run_of_points(
 ) -> Iterator[subprocess.Popen[str]]:
     """A run of some points that writes its result to ``tmp_path/out``, in which at least one point is measured."""
     scenario = tmp_path / "depths.toml"
-    scenario.write_text(SCENARIO.format(depths=list(range(1, points + 1)), runtime=runtime), encoding="utf-8")
+    scenario.write_text(
+        data("scenarios/endings.toml").format(depths=list(range(1, points + 1)), runtime=runtime), encoding="utf-8"
+    )
     options = ["--target", str(target), "--out", str(tmp_path / "out"), "--retries", "0"]
     with started("run", str(scenario), *options, **how) as process:
         awaited(lambda: process.poll() is not None or (tmp_path / "out/result.json").exists(), "no point is measured")
@@ -181,7 +184,7 @@ def test_a_restart_during_a_scenario_is_survived_and_noted(tmp_path: Path) -> No
 # ---- signals
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", ENDING)
 def test_a_signal_keeps_what_was_measured_and_removes_the_files(tmp_path: Path, number: signal.Signals) -> None:
     data = data_directory(tmp_path)
     with run_of_points(tmp_path, data) as process:
@@ -201,17 +204,11 @@ def test_a_second_signal_still_writes_the_result(tmp_path: Path) -> None:
     assert written(tmp_path) == REPORT
 
 
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
 def signalled(directory: Path, number: int, module: str, *words: str) -> tuple[int, str]:
     """The exit status and the errors of a command that receives a signal when it imports a module."""
-    command = [sys.executable, "-c", SIGNAL_IN_AN_IMPORT, str(int(number)), module, *words]
+    command = [sys.executable, "-c", data("scripts/signal_in_an_import.txt"), str(int(number)), module, *words]
     ran = completed(command, cwd=directory)
     return ran.returncode, ran.stderr
-
-
-LOADED = ("iocurve.cli", "iocurve._native", "iocurve.job.model", "iocurve.measure.local")
 
 
 @pytest.mark.parametrize(("module", "number"), [*product(["datetime"], ENDING), *product(LOADED, ENDING[:1])])
@@ -240,17 +237,10 @@ def test_a_run_that_ignores_hang_ups_goes_on(tmp_path: Path) -> None:
 
 def test_an_embedded_volume_ends_with_a_run_that_is_killed(tmp_path: Path) -> None:
     with run_of_points(tmp_path, "volume:unlimited") as process:
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="utf-8").split()
+        (child,) = map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text("utf-8").split())
+        began = start_ticks(child)
         stopped(process, signal.SIGKILL)
-    (child,) = children
-    awaited(lambda: not is_alive(child), "the volume goes on")
-
-
-def is_alive(pid: str) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").split()[2] != "Z"
-    except OSError:
-        return False
+    awaited(lambda: start_ticks(child) != began, "the volume goes on")
 
 
 # ---- places to write to
@@ -349,19 +339,14 @@ def test_ten_columns_hold_every_word(tmp_path: Path, monkeypatch: pytest.MonkeyP
 # ---- several signals
 
 
-SCRIPT = data("scripts/second_signal.txt")
-
-
 @pytest.mark.parametrize("at", ["flush", "exit", "never"])
 def test_a_second_signal_at_the_end_changes_nothing(at: str) -> None:
-    ended = completed((sys.executable, "-c", SCRIPT.format(at=repr(at)), "explain"))
+    script = data("scripts/second_signal.txt").format(at=repr(at))
+    ended = completed((sys.executable, "-c", script, "explain"))
     assert (ended.returncode, ended.stderr) == (143, "")
 
 
-WRITING = data("scripts/signals_while_writing.txt")
-
-
 def test_signals_wait_while_a_file_is_written(tmp_path: Path) -> None:
-    ended = completed((sys.executable, "-c", WRITING, str(tmp_path / "file")))
+    ended = completed((sys.executable, "-c", data("scripts/signals_while_writing.txt"), str(tmp_path / "file")))
     assert (ended.returncode, ended.stderr) == (143, "")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"file": b"whole"}

@@ -153,12 +153,17 @@ def test_the_hash_does_not_depend_on_the_version_of_iocurve() -> None:
     assert mixed().points[0].stream_hash == "ad81f7ef66e73a028abd460666f5fe36d7a5bf85394a2a85b878898976217a48"
 
 
-def test_figures_are_computed_again_when_a_document_is_read(tmp_path: Path) -> None:
-    path, changed = tmp_path / "result.json", written(mixed())
-    changed["points"][0] |= {"iops": 1e9, "p99_us": -1.0, "read": {"p99_us": 7.0}}
+def reread(directory: Path, **changes: Any) -> Result:
+    """The written document with changes of its point, read again."""
+    path, changed = directory / "result.json", written(mixed())
+    changed["points"][0] |= changes
     path.write_text(json.dumps(changed))
-    assert Result.read(path) == mixed()
-    assert Result.read(path).points[0].figures == mixed().points[0].figures
+    return Result.read(path)
+
+
+def test_figures_are_computed_again_when_a_document_is_read(tmp_path: Path) -> None:
+    found = reread(tmp_path, iops=1e9, p99_us=-1.0, read={"p99_us": 7.0})
+    assert (found, found.points[0].figures) == (mixed(), mixed().points[0].figures)
 
 
 def test_a_document_of_version_3_is_read(tmp_path: Path) -> None:
@@ -169,8 +174,5 @@ def test_a_document_of_version_3_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("unknown", [{"surprise": 1}, {"surprise": {"p99_us": 1, "other": 2}}, {"surprise": {}}])
 def test_an_unknown_field_of_a_point_is_an_error(tmp_path: Path, unknown: dict[str, Any]) -> None:
-    path, changed = tmp_path / "result.json", written(mixed())
-    changed["points"][0] |= unknown
-    path.write_text(json.dumps(changed))
     with pytest.raises(ResultError, match="unknown field surprise"):
-        Result.read(path)
+        reread(tmp_path, **unknown)

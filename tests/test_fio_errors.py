@@ -1,11 +1,12 @@
 """All errors of a fio job come at once, each with its position and a hint."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from fio_machine import HeldMachine
-from goldens import Golden, cases, document, matches, picked
+from goldens import Golden, cases, data, document, matches, picked
 from iocurve.dialects.fio.command import DIALECT, parsed, read_command
 from iocurve.dialects.fio.job import FioCommand
 from iocurve.dialects.fio.read.options import OPTIONS
@@ -13,21 +14,12 @@ from iocurve.foundation.errors import DialectError, PlanError, TargetError
 from iocurve.measure import jobs
 from programs import status_of
 
-HERE = Path("/d")
 MACHINE = HeldMachine(
-    paths={
-        "/dev/sdx": ("block", 1 << 30),
-        "/dev/tty": ("other", 0),
-        "/dev/null": ("null", 0),
-        "/d/old": ("file", 1 << 20),
-        "/d/directory": ("directory", 0),
-    },
-    mounted=frozenset({"/dev/sdx"}),
-    directories=frozenset({"/d"}),
+    paths=json.loads(data("fio/paths.json")), mounted=frozenset({"/dev/sdx"}), directories=frozenset({"/d"})
 )
 
 
-def fio(*arguments: str, cwd: Path = HERE) -> FioCommand:
+def fio(*arguments: str, cwd: Path = Path("/d")) -> FioCommand:
     return read_command(arguments, cwd=cwd, environment={}, machine=MACHINE)
 
 
@@ -66,14 +58,9 @@ def test_grammar(tmp_path: Path, text: str, expected: str, monkeypatch: pytest.M
 
 
 def test_a_job_file_is_shown_as_a_command_line(tmp_path: Path) -> None:
-    text = (
-        "[global]\nblocksize=4k\n[a]\nioengine=null\nsize=${SIZE}\nnr_files=2\ndescription=a b ; c\n"
-        "[b]\nfilename=x\nsize=2*$pagesize\nunit_base=8\nstonewall\n"
-    )
-    (tmp_path / "job.fio").write_text(text, encoding="utf-8")
-    shown = read_command(
-        ["--showcmd", "--runtime=3", "job.fio"], cwd=tmp_path, environment={"SIZE": "1m"}, machine=MACHINE
-    )
+    (tmp_path / "job.fio").write_text(data("fio/shown.fio"), encoding="utf-8")
+    words = ["--showcmd", "--runtime=3", "job.fio"]
+    shown = read_command(words, cwd=tmp_path, environment={"SIZE": "1m"}, machine=MACHINE)
     assert shown.check_only
     matches("fio#job file shown", shown.command_lines)
 

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from fio_machine import HeldMachine
-from goldens import Golden, cases, picked, rows
+from goldens import Golden, cases, picked
 from iocurve.dialects.fio.command import DIALECT, read_command
 from iocurve.dialects.fio.information import information
 from iocurve.dialects.fio.job import FioCommand
@@ -198,19 +198,20 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("fio") is None, 
 
 @dataclass(frozen=True)
 class Case:
-    """Job files by name, the arguments and the environment."""
+    """The arguments and the environment; job files are in the directory of the test."""
 
-    files: dict[str, str]
     arguments: str
     environment: dict[str, str]
 
 
-CASES = {name: Case(*case) for name, *case in rows("fio/same_jobs")}
+@pytest.fixture
+def case(files: dict[str, str], arguments: str, environment: dict[str, str], tmp_path: Path) -> Case:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return Case(arguments, environment)
 
 
 def prepared(case: Case, directory: Path) -> FioCommand:
-    for name, text in case.files.items():
-        (directory / name).write_text(text, encoding="utf-8")
     return read_command(case.arguments.split(), cwd=directory, environment=case.environment)
 
 
@@ -222,7 +223,7 @@ def amount(worker: Worker) -> tuple[int, int]:
     return min(ends), min(ends) * block
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+@cases("fio/same_jobs")
 def test_fio_and_the_plan_have_the_same_jobs(case: Case, tmp_path: Path) -> None:
     result = prepared(case, tmp_path)
     workers = [worker for group in result.plan.groups for worker in group.workers]
@@ -237,20 +238,13 @@ def test_fio_and_the_plan_have_the_same_jobs(case: Case, tmp_path: Path) -> None
     ]
 
 
-SHOWN = {name: Case(*case) for name, *case in rows("fio/shown")}
-
-
-@pytest.mark.parametrize("case", SHOWN.values(), ids=SHOWN.keys())
+@cases("fio/shown")
 def test_showcmd_shows_what_fio_shows(case: Case, tmp_path: Path) -> None:
-    showing = Case(case.files, f"--showcmd {case.arguments}", case.environment)
-    lines = prepared(showing, tmp_path).command_lines
-    assert "".join(f"{line}\n" for line in lines) == called(showing, tmp_path).stdout
+    lines = prepared(case, tmp_path).command_lines
+    assert "".join(f"{line}\n" for line in lines) == called(case, tmp_path).stdout
 
 
-REFUSED = {name: Case(*case) for name, *case in rows("fio/refused_by_both")}
-
-
-@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED.keys())
+@cases("fio/refused_by_both")
 def test_both_refuse(case: Case, tmp_path: Path) -> None:
     with pytest.raises((DialectError, PlanError)):
         prepared(case, tmp_path)

@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from data import synthetic
 from fio_machine import HeldMachine
-from goldens import cases, expected, matches
+from goldens import cases, data, expected, matches
 from iocurve.dialects.fio.command import read_command
 from iocurve.dialects.fio.job import FioCommand
 from iocurve.dialects.fio.output.disk_util import DiskWatch
 from iocurve.dialects.fio.output.formats import render, render_json
 from iocurve.dialects.fio.output.normal import scaled
-from iocurve.engine.outcome import CpuTime, FailureOutcome, SteadyOutcome, SteadySample, WorkerOutcome
+from iocurve.engine.outcome import CpuTime, FailureOutcome, SteadyOutcome, WorkerOutcome
 from iocurve.result.document import Result
 from programs import completed
 
@@ -198,21 +198,9 @@ def keys(document: Any, path: str = "") -> set[str]:
     }
 
 
-STEADY = SteadyOutcome(
-    attained_ns=3 * SECOND,
-    criterion=0.125,
-    deviation=2.0,
-    slope=0.5,
-    samples=(
-        SteadySample(end_ns=2 * SECOND, iops=400.0, bytes_per_s=1_638_400.0, latency_ns=5e6),
-        SteadySample(end_ns=3 * SECOND, iops=404.0, bytes_per_s=1_654_784.0, latency_ns=4e6),
-    ),
-)
-
-
 def test_a_steady_state_is_told_as_fio_tells_it() -> None:
     prepared = fio("--name=a --size=1m --ss=iops_slope:0.3% --ss_dur=2 --time_based --runtime=9")
-    worker = fio_job(0).replace(steady_state=STEADY)
+    worker = fio_job(0).replace(steady_state=SteadyOutcome.from_json(data("fio/steady_state.json")))
     matches("fio_output/a_steady_state_is_told_as_fio_tells", jobs_of(prepared, worker)[0]["steadystate"])
     line = "  steadystate  : attained=yes, bw=1608KiB/s (1647kB/s), iops=402, iops slope=0.125%"
     assert line in render(prepared, measured(prepared, worker)).splitlines()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from goldens import rows
+from goldens import cases
 from iocurve.dialects.fio.command import parsed, read_command
 from iocurve.dialects.fio.read.draft import Draft
 from iocurve.dialects.fio.read.options import BY_NAME
@@ -20,22 +20,20 @@ from programs import completed, fio_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")]
 
-JOBS = dict(rows("fio/peer"))
 
-
-@pytest.mark.parametrize("job", JOBS.values(), ids=JOBS.keys())
-def test_fio_does_what_the_plan_says_and_iocurve_what_fio_does(job: str, tmp_path: Path) -> None:
+@cases("fio/peer")
+def test_fio_does_what_the_plan_says_and_iocurve_what_fio_does(options: str, tmp_path: Path) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     for name in ("one", "two"):
         (ours / name).mkdir(parents=True)
         (theirs / name).mkdir(parents=True)
-    prepared = read_command(job.split(), cwd=ours, environment={})
+    prepared = read_command(options.split(), cwd=ours, environment={})
     parsed(prepared).needs.make_directories()
     outcome = local.run(prepared.plan)
-    measured = run_fio(job.split(), theirs)
+    measured = run_fio(options.split(), theirs)
     assert [counted(worker) for worker in outcome.workers] == [counted_by_fio(entry) for entry in measured["jobs"]]
     assert sizes(ours) == sizes(theirs)
-    plan = read_command(job.split(), cwd=theirs, environment={}).plan
+    plan = read_command(options.split(), cwd=theirs, environment={}).plan
     transfers = [transferred_by_fio(entry) for entry in measured["jobs"]]
     assert [transferred(worker) for group in plan.groups for worker in group.workers] == transfers
     assert files(plan) == {str(theirs / name): size for name, size in sizes(theirs).items()}

@@ -9,7 +9,6 @@ from pathlib import Path
 import grimp
 import pytest
 
-import iocurve
 from goldens import data
 from programs import completed
 from rust_modules import circles
@@ -179,8 +178,3 @@ def test_a_fio_job_loads_neither_a_command_parser_nor_reports(tmp_path: Path) ->
         "iocurve.dialects.diskspd",
         "iocurve.dialects.native",
     } == set()
-
-
-def test_public_names_exist() -> None:
-    assert all(hasattr(iocurve, name) for name in iocurve.__all__)
-    assert not hasattr(iocurve, "surprise")

@@ -216,10 +216,6 @@ def test_a_file_of_no_known_format_is_refused(tmp_path: Path, text: str) -> None
 
 # ---- vdbench
 
-FLAT = data("vdbench/flatfile.html")
-HISTOGRAM = data("vdbench/histogram.html")
-TOTALS = data("vdbench/totals.html")
-
 
 def test_our_vdbench_output_gives_the_values_of_the_run(tmp_path: Path) -> None:
     printed(tmp_path, "rd=rd1,wd=wd1,io=max,el=4,in=1\n", Engine({"read": 600, "write": 200}))
@@ -269,7 +265,6 @@ def test_diskspd_text_gives_the_values_of_its_xml(tmp_path: Path) -> None:
 
 # ---- elbencho and mdtest
 
-ELBENCHO_CSV = data("elbencho/results.csv")
 MDTEST = data("mdtest/summary.txt")
 
 
@@ -322,11 +317,8 @@ def test_a_sequential_series_without_bytes_has_no_interval(tmp_path: Path) -> No
     "text",
     [
         json.dumps(fio_document(), indent=1),
-        FLAT,
-        HISTOGRAM + TOTALS,
-        TOTALS,
-        data("elbencho/phase.json"),
-        ELBENCHO_CSV,
+        *map(data, ("vdbench/flatfile.html", "vdbench/totals.html", "elbencho/phase.json", "elbencho/results.csv")),
+        data("vdbench/histogram.html") + data("vdbench/totals.html"),
         MDTEST,
         *diskspd_files()[:2],
     ],
