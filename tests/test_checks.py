@@ -160,14 +160,7 @@ def test_counts_take_thousands(text: str, count: float) -> None:
 
 
 def some_checks() -> Checks:
-    return Checks(
-        (
-            Check("p99 > 2ms", "reads | 1", "failed", 'p99 3 ms is 50 % above 2ms; limited_by is "depth"'),
-            Check("p99 > 2ms", "reads | 2", "passed", ""),
-            Check("knee < 32", "", "inconclusive", "the search did not find the value"),
-            Check("errors > 0", "reads \x01", "passed", ""),
-        )
-    )
+    return Checks(tuple(Check(*row) for row in rows("checks/found")))
 
 
 def test_each_failing_point_has_a_line() -> None:

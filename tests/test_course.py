@@ -37,11 +37,8 @@ BLOCK = 4096
 HOUR = 3600
 
 
-def seconds(count: int, per_second: int = 10, start: int = 0) -> list[IntervalOutcome]:
-    return [
-        interval(index, index * SECOND_NS, (index + 1) * SECOND_NS, {"read": per_second}, BLOCK)
-        for index in range(start, start + count)
-    ]
+def seconds(count: int, per_second: int = 10) -> list[IntervalOutcome]:
+    return synthetic.intervals([per_second] * count, BLOCK)
 
 
 def grouped(intervals: Sequence[IntervalOutcome], single: int = 1024) -> tuple[GroupInterval, ...]:
@@ -54,8 +51,7 @@ def hour_of(workers: int) -> Outcome:
     draw = random.Random(1)
     values = {round(200_000 * draw.lognormvariate(0, 0.6)): draw.randrange(1, 50) for _ in range(4000)}
     totals = {"read": kind(values, BLOCK), "write": kind(values, BLOCK)}
-    counts = {"read": 700, "write": 300}
-    intervals = [interval(at, at * SECOND_NS, (at + 1) * SECOND_NS, counts, BLOCK) for at in range(HOUR)]
+    intervals = synthetic.intervals([{"read": 700, "write": 300}] * HOUR, BLOCK)
     short = joined(intervals, singly(workers))
     window_ns = (0, HOUR * SECOND_NS)
     found = [worker_outcome(totals, number=number, intervals=short, window_ns=window_ns) for number in range(workers)]
@@ -128,7 +124,7 @@ def test_the_spread_of_rates_counts_joined_intervals_as_often_as_they_are_joined
 
 def test_the_spread_of_rates_weights_what_is_joined_by_its_time() -> None:
     """The last record has an interval of 20 operations and half of one with 5."""
-    whole = [*seconds(4), *seconds(2, 20, 4)]
+    whole = synthetic.intervals([10] * 4 + [20] * 2, BLOCK)
     whole[5] = interval(5, 5 * SECOND_NS, 11 * SECOND_NS // 2, {"read": 5}, 1)
     worker = worker_outcome({"read": kind({1000: 65}, 1)}, intervals=joined(whole, 4))
     spread = MergedOperations([worker], ("read",)).spread("operations", SECOND_NS)

@@ -10,11 +10,8 @@ import pytest
 from bench.servers import Server
 from goldens import cases, data, matches, present
 from iocurve.dialects.base import ClusterRequest
-from iocurve.dialects.diskspd.command import DIALECT as DISKSPD
 from iocurve.dialects.diskspd.command import prepare as diskspd
-from iocurve.dialects.elbencho.command import DIALECT as ELBENCHO
-from iocurve.dialects.mdtest.command import DIALECT as MDTEST
-from iocurve.dialects.vdbench.command import DIALECT as VDBENCH
+from iocurve.dialects.registry import load
 from iocurve.dialects.vdbench.command import prepare as vdbench
 from iocurve.foundation.errors import DialectError
 from iocurve.measure import jobs
@@ -34,7 +31,7 @@ def parameters(directory: Path, text: str) -> tuple[str, str]:
 
 def test_tasks_of_mdtest_are_divided_among_load_clients(volume: Server, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["-n", "4", "-z", "1", "-b", "2", "--np", "4", "-N", "1", "--clients", "2", "-d", volume.url]
-    result = present(jobs.run(MDTEST, words, cluster=in_process))
+    result = present(jobs.run(load("mdtest"), words, cluster=in_process))
     assert result.name == f"mdtest {' '.join(words)}"
     done = {point.name: sum(worker.operations for worker in [point.summary()]) for point in result.points}
     assert done["File creation"] == done["File stat"] == done["File removal"] == 12
@@ -45,7 +42,7 @@ def test_threads_of_elbencho_have_ranks_over_all_load_clients(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = f"--numhosts=2 -d -w -r -F -D -t 2 -n 2 -N 3 -s 8k -b 4k --csvfile {tmp_path}/csv {tmp_path}".split()
-    result = present(jobs.run(ELBENCHO, words, cluster=in_process))
+    result = present(jobs.run(load("elbencho"), words, cluster=in_process))
     assert result.name == shorten(f"elbencho {' '.join(words)}", 100, placeholder=" …")
     assert [(point.name, len(point.clients)) for point in result.points] == [
         (name, 2) for name in ("MKDIRS", "WRITE", "READ", "RMFILES", "RMDIRS")
@@ -93,7 +90,7 @@ def test_a_skew_between_clients_is_told(tmp_path: Path) -> None:
 def test_a_diskspd_command_line_runs_on_each_client(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["-c64K", "-b4K", "-t2", "-o2", "-d1", "-W0", "-g64", "-L", "--clients=3", str(tmp_path / "file")]
     assert diskspd(words).needs.cluster == ClusterRequest(count=3)
-    result = present(jobs.run(DISKSPD, words, cluster=in_process))
+    result = present(jobs.run(load("diskspd"), words, cluster=in_process))
     text = capsys.readouterr().out
     assert "computer name: client0, client1, client2" in text
     assert "thread count:\t\t6" in text
@@ -122,7 +119,7 @@ def test_hosts_have_their_share_of_the_files_of_a_shared_fsd(tmp_path: Path, vol
     file = parameters(tmp_path, SHARED.format(anchor=anchor))
     before = stats_of(volume.port)
     words = [*file, "-o", str(tmp_path / "output"), "--on=auto"]
-    result = jobs.run(VDBENCH, words, tmp_path / "out", cluster=in_process)
+    result = jobs.run(load("vdbench"), words, tmp_path / "out", cluster=in_process)
     after = stats_of(volume.port)
     assert result is not None
     done = {point.name: operations_by_client(point) for point in result.points}

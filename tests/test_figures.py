@@ -12,7 +12,7 @@ import pytest
 
 from data import synthetic
 from data.synthetic import kind, plan, result, worker_outcome, worker_plan
-from goldens import matches, present
+from goldens import data, matches, present
 from iocurve import _native
 from iocurve.analysis import read
 from iocurve.cli.jobs import result_schema
@@ -25,10 +25,6 @@ from iocurve.result.document import Limit, Point, Result
 from iocurve.result.figures import KIND_NAMES, NAMES
 
 BLOCK = 4096
-BRIEF = """operations bytes errors iops mib_per_s min_us mean_us p50_us p90_us p95_us p99_us p99_9_us p99_99_us max_us
-    response_min_us response_mean_us response_p50_us response_p90_us response_p95_us response_p99_us response_p99_9_us
-    response_p99_99_us response_max_us
-    iops_low iops_high cpu_us_per_operation concurrency_achieved limited_by limited_by_confidence"""
 
 
 def mixed() -> Result:
@@ -92,7 +88,7 @@ def test_all_forms_have_the_same_names_and_values() -> None:
     (point,), (record,), row = written(document)["points"], document.to_records(), row_of(document)
     definitions = validator().schema["$defs"]
     properties = definitions["Point"]["properties"]
-    assert set(BRIEF.split()) | {"short", "drained", "unfinished", "missed", "response_min_us"} | OVERLAP == NAMES
+    assert {*data("report/names_of_figures.txt").split()} | OVERLAP == NAMES
     assert set(properties) - set(Point.__struct_encode_fields__) == NAMES | {"stream_hash"}
     assert set(definitions["KindFigures"]["properties"]) == KIND_NAMES
     for name in NAMES - OVERLAP:

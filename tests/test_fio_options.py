@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from fio_machine import HeldMachine
-from goldens import Golden, cases, picked
+from goldens import Golden, cases, picked, rows
 from iocurve.dialects.fio.command import DIALECT, read_command
 from iocurve.dialects.fio.information import information
 from iocurve.dialects.fio.job import FioCommand
@@ -77,18 +77,11 @@ def test_exit_what_selects_the_jobs_that_end(scope: str, expected: list[list[obj
     assert ends == expected
 
 
-SAMPLES = (
-    *("0", "1", "2", "50%", "4k", "4k,8k", "1-5", "500ms", "randread:8", "trimwrite", "dsync", "zipf:1.2", "poisson"),
-    *("4k/50:8k", "zoned:50/10:50/90", "iops:0.3%", "crc32c", "none", "0xff", "strided", "working_set", "issue"),
-    *("identical", "group", "both", "max", "99:50", "split", "psync", "filestat", "falloc", "nfs://h/x", "a:b", "sync"),
-)
-
-
 def test_options_set_values_of_the_declared_types() -> None:
     """The table of options names fields as text: mypy does not see that an option's reader fits its field."""
     hints_of: Callable[[type], dict[str, Any]] = cache(partial(get_type_hints, include_extras=True))
     seen = set()
-    for option, text in product(OPTIONS, SAMPLES):
+    for option, (text,) in product(OPTIONS, rows("fio/samples_of_values")):
         draft = Draft()
         try:
             option.effect(draft, text, Context(option=option.name))

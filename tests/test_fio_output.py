@@ -43,10 +43,7 @@ def jobs_of(prepared: FioCommand, *workers: WorkerOutcome) -> list[dict[str, Any
 def fio_job(number: int, *, report_group: int = 0, **more: Any) -> WorkerOutcome:
     """800 reads and 200 writes of 4 KiB in two seconds."""
     reads = {150: 100, 1_500: 300, 90_000: 300, 3_000_000: 99, 2_500_000_000: 1}
-    intervals = [
-        synthetic.interval(0, 0, SECOND, {"read": 500, "write": 100}, 4096),
-        synthetic.interval(1, SECOND, 2 * SECOND, {"read": 300, "write": 100}, 4096),
-    ]
+    intervals = synthetic.intervals([{"read": 500, "write": 100}, {"read": 300, "write": 100}])
     worker = synthetic.worker_outcome(
         {"read": synthetic.kind(reads, 4096), "write": synthetic.kind({20_000: 200}, 4096)},
         number=number,

@@ -109,19 +109,16 @@ def test_many_jobs_show_the_best_ones_and_long_lists_of_jobs_are_cut() -> None:
 
 def disks() -> Result:
     """The shape of the scenario ``azure-disk``."""
-    paced = Rate(unit="operations", count=3200, per_ns=SECOND_NS)
-    writes = (job("load", {"write": 1}, 8 * KIB), {"write": (12_800, 40 * MILLISECOND_NS)})
-    reads = (job("load", {"read": 1}, 4 * KIB), {"read": (77_000, 6 * MILLISECOND_NS)})
-    both = [
-        (job("reader", {"read": 1}, 4 * KIB), {"read": (77_100, 6 * MILLISECOND_NS)}),
-        (job("writer", {"write": 1}, 4 * KIB, rate=paced), {"write": (12_800, MILLISECOND_NS)}),
-    ]
-    large = [
-        (job("reader", {"read": 1}, 64 * KIB), {"read": (7_400, 60 * MILLISECOND_NS)}),
-        (job("writer", {"write": 1}, 64 * KIB), {"write": (2_930, 170 * MILLISECOND_NS)}),
-    ]
-    points = [point("writes", writes), point("reads", reads), point("both", *both), point("large", *large)]
-    caches: dict[str, CachePolicy] = {"writes": "uncached", "reads": "warmed", "both": "warmed", "large": "warmed"}
+    points: list[Point] = []
+    caches: dict[str, CachePolicy] = {}
+    for name, cache, workers in rows("report/loads_of_disks"):
+        loads = []
+        for of_job, what, kib, iops, median_ms, count in workers:
+            rate = Rate(unit="operations", count=count, per_ns=SECOND_NS) if count else None
+            planned = job(of_job, {what: 1}, kib * KIB, rate=rate)
+            loads.append((planned, {what: (iops, median_ms * MILLISECOND_NS)}))
+        points.append(point(name, *loads))
+        caches[name] = cache
     targets = {
         name: capped(TargetFacts(kind="emulated_disk", address=f"disk:{name}"), iops=iops)
         for name, iops in (("nocache", 12_800), ("readcache", 77_000))

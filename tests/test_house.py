@@ -9,7 +9,7 @@ from pathlib import Path
 import grimp
 import pytest
 
-from goldens import data
+from goldens import cases, data
 from programs import completed
 from rust_modules import circles
 
@@ -144,19 +144,11 @@ def test_the_version_loads_nothing() -> None:
     assert heavy(modules) == set()
 
 
-@pytest.mark.parametrize(
-    ("words", "printed"),
-    [
-        (("fio", "--version"), {"iocurve.dialects.fio", "iocurve.dialects.fio.information"}),
-        (("fio", "--help"), {"iocurve.dialects.fio", "iocurve.dialects.fio.information"}),
-        (("--help",), {"iocurve.cli.listing"}),
-        ((), {"iocurve.cli.listing"}),
-    ],
-)
-def test_versions_and_help_load_no_more_than_they_print(words: tuple[str, ...], printed: set[str]) -> None:
+@cases("cli/modules_of_texts")
+def test_versions_and_help_load_no_more_than_they_print(words: list[str], printed: list[str]) -> None:
     modules = loaded(*words)
     always = {"iocurve.cli", "iocurve.cli.exits", "iocurve.dialects", "iocurve.dialects.registry"}
-    assert {name for name in modules if name.startswith("iocurve.")} == always | printed
+    assert {name for name in modules if name.startswith("iocurve.")} == always | {*printed}
     assert modules & {"msgspec", "inspect", "pathlib", "textwrap", "shutil"} == set()
     assert heavy(modules) == set()
 

@@ -346,24 +346,22 @@ def fio_run() -> Result:
         worker_plan([("read", 100)], job="reader", depth=32, runtime_ns=long),
         worker_plan([("write", 100)], job="writer", depth=16, runtime_ns=long, rate=rate, report_group=1),
     ]
-    ring = "io_uring, registered buffers and files"
+    common: dict[str, Any] = {"window_ns": (0, long), "engine": "io_uring, registered buffers and files"}
     outcomes = [
         worker_outcome(
             {"read": kind(spread(410_000, 780_000), 4 * KIB)},
             job="reader",
-            window_ns=(0, long),
             intervals=_course("read", 78_000, 10),
             cpu=CpuTime(user_ns=1_400_000_000, system_ns=900_000_000, context_switches=12_000),
-            engine=ring,
+            **common,
         ),
         worker_outcome(
             {"write": kind(spread(180_000, 32_000), 4 * KIB, response=spread(260_000, 32_000))},
             number=1,
             job="writer",
-            window_ns=(0, long),
             intervals=_course("write", 3_200, 10),
             report_group=1,
-            engine=ring,
+            **common,
         ),
     ]
     measured = point(plan(workers), *outcomes, name="fioreadwrite.ini", family="fio")
