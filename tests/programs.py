@@ -70,8 +70,10 @@ def started(*arguments: str, **how: Any) -> Iterator[subprocess.Popen[str]]:
     """A command line as a process with pipes for its output; the process does not outlive the block."""
     pipe = subprocess.PIPE
     with subprocess.Popen([*IOCURVE, *arguments], **{"stdout": pipe, "stderr": pipe, "text": True} | how) as process:
-        yield process
-        process.kill()
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def printed(*arguments: str, status: int = 0, cwd: Path | None = None) -> str:

@@ -1,5 +1,6 @@
 """mdtest's command lines: names, phases, the table, and what is refused."""
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -166,9 +167,8 @@ def test_the_table_and_the_stonewall_have_mdtests_form() -> None:
 
 @cases("mdtest/refused")
 def test_what_cannot_run_is_refused_by_name(text: str, expected: str) -> None:
-    with pytest.raises(DialectError) as refusal:
+    with pytest.raises(DialectError, match=re.escape(expected)):
         prepare(text.split())
-    assert expected in str(refusal.value)
 
 
 def test_a_refused_option_with_a_value_is_one_error() -> None:

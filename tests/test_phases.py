@@ -121,12 +121,7 @@ def test_a_run_that_was_stopped_has_the_phases_that_started(job: Path) -> None:
 
 
 def test_points_of_vdbench_loops_have_names_and_axes(tmp_path: Path) -> None:
-    (tmp_path / "p").write_text(
-        f"sd=sd1,lun={tmp_path}/data,size=64k\nwd=wd1,sd=sd1,rdpct=100,xfersize=4k\n"
-        "rd=rd1,wd=wd1,iorate=max,elapsed=2,interval=1,forthreads=(1,4)\n"
-        "rd=rd2,wd=wd1,iorate=(10,20),elapsed=2,interval=1,forhitarea=(1m,2m)\n",
-        encoding="utf-8",
-    )
+    (tmp_path / "p").write_text(data("vdbench/loops.parm").format(path=tmp_path), encoding="utf-8")
     steps = registry.load("vdbench").prepare(["-f", str(tmp_path / "p"), "-o", str(tmp_path / "out")]).steps
     assert [step.title for step in steps][:3] == ["rd1 threads=1", "rd1 threads=4", "rd2 hitarea=1m iorate=10"]
     assert (steps[0].axes, steps[2].axes) == ({}, {"forhitarea": "1m", "iorate": 10})

@@ -6,7 +6,7 @@ import pytest
 
 import iocurve
 from bench.servers import Server
-from goldens import cases, matches, present
+from goldens import cases, data, matches, present
 from iocurve.dialects import registry
 from iocurve.foundation.errors import DialectError, PlanError
 from iocurve.measure import ab, jobs
@@ -16,10 +16,7 @@ from iocurve.report.progress import NoView
 from iocurve.result.document import Result
 from programs import status_of
 
-CURVE = (
-    "sd=sd1,lun={path}/data,size=64k\nwd=wd1,sd=sd1,rdpct=100,xfersize=4k\n"
-    "rd=rd1,wd=wd1,iorate=curve,curve=(50,100),elapsed=2,interval=1\n"
-)
+CURVE = data("vdbench/curve.parm")
 TWO_RUNS = CURVE.replace("iorate=curve,curve=(50,100)", "iorate=(50,100)")
 
 

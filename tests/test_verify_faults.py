@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench.servers import Server
-from goldens import cases, present
+from goldens import cases, data, present
 from iocurve.dialects.fio.command import parsed, read_command
 from iocurve.dialects.fio.job import FioCommand
 from iocurve.dialects.native.command import prepare as prepare_native
@@ -190,10 +190,7 @@ def test_an_operation_that_fails_is_named(fault: str, errno: str, tmp_path: Path
 
 # -- vdbench ----------------------------------------------------------------------------------------------------------
 
-VDBENCH = (
-    "sd=sd1,lun=nfs://127.0.0.1:{port}/vol/data,size=1m,threads=1\nwd=wd1,sd=sd1,xf=4k,rdpct={rdpct}\n"
-    "rd=rd1,wd=wd1,iorate=400,elapsed=3,interval=1\n"
-)
+VDBENCH = data("vdbench/faults.parm")
 LAYOUT = 1
 """WRITEs of each block before the run: the file is filled."""
 _LINE = re.compile(r"(?P<kind>\w+ \w+): 4096 bytes at offset (?P<offset>\d+) of \S*data: (?P<text>.*)")

@@ -24,7 +24,7 @@ from rich.console import Console
 
 from bench.servers import Server, free_ports
 from bench.servers import volume as serve
-from goldens import Golden, cases, data, has, matches, present, rows
+from goldens import DATA, Golden, cases, data, has, matches, present, rows
 from iocurve.cli.commands import run
 from iocurve.foundation.errors import DialectError, TargetError
 from iocurve.foundation.units import GIB, MIB, SECOND_NS, TIB
@@ -139,13 +139,8 @@ def test_stats_show_the_burst_bucket() -> None:
         assert "21,513,600" in volume("stats", server, *SOON)
 
 
-def test_stats_show_bucket_levels(tmp_path: Path) -> None:
-    own = tmp_path / "own.toml"
-    own.write_text(
-        'title = "x"\n[throughput_mib_per_s]\nbase = 64\n[iops_read]\nbase = 6400\n'
-        "[bandwidth_mib_per_s_per_connection]\nvalue = 1\n"
-    )
-    with metrics_of("--profile", str(own)) as (server, url):
+def test_stats_show_bucket_levels() -> None:
+    with metrics_of("--profile", str(DATA / "volume/own_buckets.toml")) as (server, url):
         rested = [
             {"limit": "throughput_bytes_per_s", "level": MIB, "capacity": MIB, "rate_per_s": 64 * MIB},
             {"limit": "iops_read", "level": 100, "capacity": 100, "rate_per_s": 6400},
@@ -163,10 +158,7 @@ def test_stats_show_bucket_levels(tmp_path: Path) -> None:
 def test_a_user_s_profile_is_set_while_the_volume_serves(
     served: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "own.toml").write_text(
-        'title = "x"\n[throughput_read_mib_per_s]\nbase = 70\n[latency_us]\nvalue = 10\n'
-        '[latency_us.distribution]\nkind = "exponential"\nmean_us = 5\n[parallelism]\nservers = 3\nservice_us = 2\n'
-    )
+    (tmp_path / "own.toml").write_text(data("volume/own_latency.toml"))
     monkeypatch.chdir(tmp_path)
     assert volume("set", served, "--profile", "own.toml") == f"/vol: {tmp_path}/own.toml, 1 TiB, reads 70 MiB/s\n"
     limits = stats(served)["exports"][0]["limits"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.servers import volume as serve
-from goldens import cases, matches
+from goldens import DATA, cases, matches
 from iocurve.foundation.errors import DialectError
 from iocurve.targets.target import VolumeTarget
 from iocurve.volume import config
@@ -44,17 +44,13 @@ def test_what_is_no_client_is_refused(text: str) -> None:
         parse_export(f"/a:allow={text}")
 
 
-def test_rules_are_written_in_three_ways(tmp_path: Path) -> None:
+def test_rules_are_written_in_three_ways() -> None:
     allowed: dict[str, Any] = dict.fromkeys(("read_only", "secure_ports", "all_squash", "suid", "dev"), True)
     clients = ("10.1.0.0/16", "10.2.0.1:ro")
     expected = ExportSpec(path="/a", allow=clients, anonuid=7, anongid=8, sync=False, **allowed)
     flags = "read_only=true,secure_ports=true,all_squash=true,anonuid=7,anongid=8,suid=true,dev=true,sync=false"
     assert parse_export(f"/a:allow=10.1.0.0/16,{flags},allow=10.2.0.1:ro") == expected
-    (file := tmp_path / "v.toml").write_text(
-        'listen = "0.0.0.0"\nmax_connections = 100\n[[export]]\npath = "/a"\n'
-        'allow = ["10.1.0.0/16", "10.2.0.1:ro"]\nread_only = true\nsecure_ports = true\nall_squash = true\n'
-        "anonuid = 7\nanongid = 8\nsuid = true\ndev = true\nsync = false\n"
-    )
+    file = DATA / "volume/rules.toml"
     assert read_spec(file) == VolumeSpec(listen="0.0.0.0", max_connections=100, export=(expected,))
     found = expected.rules()
     assert found.clients == (parse_client("10.1.0.0/16"), parse_client("10.2.0.1:ro"))

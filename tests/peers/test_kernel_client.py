@@ -17,10 +17,11 @@ from pathlib import Path
 import pytest
 
 from bench.processes import LINTED
-from bench.servers import IOCURVE, Server, free_ports
+from bench.servers import Server, free_ports
 from bench.servers import volume as serve
 from conftest import KernelNfs
 from goldens import data, present, rows
+from programs import started
 
 VERSIONS = pytest.mark.parametrize("version", ["3", "4.1"])
 
@@ -114,13 +115,9 @@ def test_a_script_ends_as_the_export_and_the_mount_allow(
 def _served(directory: Path, port: int) -> Iterator[subprocess.Popen[str]]:
     """A volume of a directory's files that may be killed; it is ready on entry."""
     options = ("--profile=unlimited", "--no-root-squash", "--store", str(directory), "--port", str(port))
-    command = [str(IOCURVE), "volume", "serve", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        try:
-            assert "nfs://" in present(process.stdout).readline()
-            yield process
-        finally:
-            process.kill()
+    with started("volume", "serve", *options, stderr=subprocess.STDOUT) as process:
+        assert "nfs://" in present(process.stdout).readline()
+        yield process
 
 
 @VERSIONS

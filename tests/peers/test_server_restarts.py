@@ -12,7 +12,7 @@ import pytest
 
 from bench.faults.relay import relay
 from bench.servers import IOCURVE, RIG, Server, free_ports, start_ganesha, stop_ganesha
-from programs import completed, fio_jobs
+from programs import completed, fio_jobs, started, stopped
 from reclaims import COMPLETED_IN_THE_NEXT_SESSION, FILES, Reclaims
 
 BLOCKS = 1024
@@ -61,8 +61,7 @@ def _kill(pid: int) -> None:
 
 def _run_over_kills(directory: Path, place: Path, pid: int, kills: int, url: str, *more: str) -> None:
     """A verified load on nfs-ganesha, process ``pid``, which is killed meanwhile and started again."""
-    command = [str(IOCURVE), "fio", *JOB.split(), *more, f"--nfs_url={url}"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=place) as load:
+    with started("fio", *JOB.split(), *more, f"--nfs_url={url}", cwd=place) as load:
         while not any(directory.iterdir()):
             time.sleep(0.05)
         for _ in range(kills):
@@ -70,8 +69,7 @@ def _run_over_kills(directory: Path, place: Path, pid: int, kills: int, url: str
             assert load.poll() is None, "the load was to be interrupted"
             _kill(pid)
             pid = _start(directory).pid
-        stdout, stderr = load.communicate(timeout=100)
-    _finished(subprocess.CompletedProcess(command, load.returncode, stdout, stderr))
+        _finished(stopped(load))
 
 
 @VERSIONS
