@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench.servers import Server, free_ports, volume
-from goldens import cases, data
+from goldens import cases, data, present
 from iocurve.result.document import Result
 from iocurve.volume import control
 from programs import IOCURVE, awaited, completed, iocurve, printed, started, stopped, volume_here
@@ -20,12 +19,6 @@ pytestmark = pytest.mark.slow
 
 READS = ("--name=t", "--rw=randread", "--bs=4k", "--size=1m", "--eta=never")
 PACED = ("--time_based", "--iodepth=4", "--rate_iops=400")
-
-
-def wait_for_line(process: subprocess.Popen[str], text: str) -> None:
-    """Waits until a line of the progress has a text."""
-    assert process.stderr is not None
-    assert any(text in line for line in process.stderr)
 
 
 def wait_for_reads(port: int) -> None:
@@ -115,7 +108,7 @@ def test_ctrl_c_keeps_the_measurements(tmp_path: Path) -> None:
     reads = [option for option in READS if option != "--eta=never"]
     options = ("--ioengine=null", "--time_based", "--runtime=60", f"--out={tmp_path}")
     with started("fio", *reads, *options) as process:
-        wait_for_line(process, " left), running")
+        assert any(" left), running" in line for line in present(process.stderr))
         ran = stopped(process, signal.SIGINT)
     assert ran.returncode == 130, ran.stderr
     result = Result.read(tmp_path / "result.json")

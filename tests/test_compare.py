@@ -59,13 +59,6 @@ def mixed(speed: float = 1.0, seed: int = 1, name: str = "steady") -> Point:
     return synthetic.with_worker(reads, operations=operations, intervals=tuple(intervals))
 
 
-def with_stall(one: Point, at: int) -> Point:
-    """The point, with an interval in which nothing completed."""
-    intervals = list(one.outcome.workers[0].intervals)
-    intervals[at] = intervals[at].replace(operations={"read": intervals[at].operations["read"].replace(operations=0)})
-    return synthetic.with_worker(one, intervals=tuple(intervals))
-
-
 def deeper(one: Point) -> Point:
     """The point, with another load in its plan."""
     worker = one.plan.groups[0].workers[0].replace(depth=64)
@@ -231,7 +224,8 @@ def test_a_difference_that_would_have_shown_shows_in_eight_of_ten() -> None:
 
 
 def test_a_rate_with_a_rare_event_says_how_much_longer_to_measure() -> None:
-    calm, stalled = measured(intervals=40), with_stall(measured(seed=2, intervals=40), at=20)
+    calm = measured(intervals=40)
+    stalled = synthetic.with_reads(measured(seed=2, intervals=40), {20: {"operations": 0}})
     found = compare(result([calm]), result([stalled])).of("iops")[0]
     assert found.verdict == "inconclusive"
     seconds = math.ceil(40 * 4 * calm.course()[0].length_ns / SECOND_NS)

@@ -67,13 +67,10 @@ def test_records_become_longer(index: int, expected: int) -> None:
     assert length(index, 8) == expected
 
 
-def in_seconds(intervals: Sequence[IntervalOutcome]) -> list[tuple[int, int, int, int]]:
-    return [(one.index, one.joined, one.start_ns // SECOND_NS, one.end_ns // SECOND_NS) for one in intervals]
-
-
 def test_joined_intervals_have_the_sums_of_all_and_no_percentiles() -> None:
     found = joined(seconds(13), 4)
-    matches("result#joined intervals sums", in_seconds(found))
+    in_seconds = [(one.index, one.joined, one.start_ns // SECOND_NS, one.end_ns // SECOND_NS) for one in found]
+    matches("result#joined intervals sums", in_seconds)
     assert operations(found) == 130
     matches("result#joined intervals sums 2", found[6].operations["read"])
     assert joined(found, 4) == found

@@ -147,14 +147,10 @@ TEXTS, NAMES = st.sampled_from(WORDS["texts"]), st.sampled_from(WORDS["names"])
 Change = Callable[[ElementTree.Element, ElementTree.Element], None]
 
 
-def nested(node: ElementTree.Element, _parent: ElementTree.Element) -> None:
-    node.append(ElementTree.Element(node.tag))
-
-
 CHANGES: st.SearchStrategy[Change] = st.one_of(
     st.just(lambda node, parent: parent.remove(node)),
     st.just(lambda node, parent: parent.append(node)),
-    st.just(nested),
+    st.just(lambda node, _parent: node.append(ElementTree.Element(node.tag))),
     TEXTS.map(lambda text: lambda node, _parent: setattr(node, "text", text)),
     NAMES.map(lambda name: lambda node, _parent: setattr(node, "tag", name)),
     TEXTS.map(lambda text: lambda node, _parent: node.attrib.update(IO=text, unit=text, Group=text)),

@@ -41,10 +41,6 @@ def examined(source: Bundle, subject: str | None = None, known: Known = NOTHING)
     return diagnose(HostFiles.of_bundle(source), subject, known)
 
 
-def ailing(diagnosis: Diagnosis) -> dict[str, str]:
-    return {f"{row.check} {row.subject}": row.state for row in diagnosis.rows if row.state != "green"}
-
-
 def row_of(diagnosis: Diagnosis, check: str, subject: str | None = None) -> DoctorRow:
     return next(row for row in diagnosis.rows if row.check == check and subject in (None, row.subject))
 
@@ -77,7 +73,7 @@ def test_every_host_has_expected_rows() -> None:
 @cases("doctor/hosts")
 def test_rows_of_a_host(name: str, golden: Golden) -> None:
     found = examined(host_of(name))
-    golden.check(ailing(found))
+    golden.check({f"{row.check} {row.subject}": row.state for row in found.rows if row.state != "green"})
     assert all(row.fix and row.undo for row in found.rows if row.state != "green")
     assert not any(row.fix or row.undo for row in found.rows if row.state == "green")
 

@@ -1,6 +1,5 @@
 """Options of fio, their values and what they become in the plan; where rules were in doubt, fio 3.33 itself was run."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -29,7 +28,7 @@ from iocurve.engine.plan import Worker
 from iocurve.foundation.errors import DialectError, PlanError
 from iocurve.job.model import PARTS, Percent, PerKind
 from iocurve.measure import jobs
-from programs import FIO, completed
+from programs import FIO, completed, fio_jobs
 
 MACHINE = HeldMachine(directories=frozenset({"/d"}))
 
@@ -225,9 +224,11 @@ def test_fio_and_the_plan_have_the_same_jobs(case: Case, tmp_path: Path) -> None
         amounts = [amount(worker) for worker in workers if worker.report_group == number]
         name = result.sections[group.section].name
         said.append((name, group.number, sum(count for count, _ in amounts), sum(size for _, size in amounts)))
+    done = called(case, tmp_path, "--output-format=json")
+    assert done.returncode == 0, done.stderr
     assert said == [
         (entry["jobname"], entry["groupid"], total(entry, "total_ios"), total(entry, "io_bytes"))
-        for entry in run_fio(case, tmp_path)["jobs"]
+        for entry in fio_jobs(done.stdout)
     ]
 
 
@@ -246,13 +247,6 @@ def test_both_refuse(case: Case, tmp_path: Path) -> None:
 
 def total(entry: dict[str, Any], figure: str) -> int:
     return int(sum(entry[kind][figure] for kind in ("read", "write", "trim")))
-
-
-def run_fio(case: Case, directory: Path) -> dict[str, Any]:
-    done = called(case, directory, "--output-format=json")
-    assert done.returncode == 0, done.stderr
-    document: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])
-    return document
 
 
 def called(case: Case, directory: Path, *more: str) -> subprocess.CompletedProcess[str]:

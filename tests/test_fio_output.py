@@ -81,16 +81,12 @@ def test_options_are_as_written_and_always_name_direction_and_depth() -> None:
     assert job["job options"] == {"rw": "read", "iodepth": "1", "name": "a"}
 
 
-def in_parts() -> WorkerOutcome:
-    """Ten reads of 5 us, of which 2 us is submission latency."""
-    kinds = {"read": synthetic.kind({5_000: 10}, 4096, parts=({2_000: 10}, {3_000: 10}))}
-    return synthetic.worker_outcome(kinds, engine="Linux native AIO")
-
-
 def test_latency_is_slat_and_clat_where_it_was_taken_apart() -> None:
     options = "--name=a --size=1m --ioengine=libaio --slat_percentiles=1 --percentile_list=50"
     prepared = fio(f"{options} --output-format=normal,terse")
-    result = measured(prepared, in_parts())
+    # Ten reads of 5 us, of which 2 us is submission latency.
+    kinds = {"read": synthetic.kind({5_000: 10}, 4096, parts=({2_000: 10}, {3_000: 10}))}
+    result = measured(prepared, synthetic.worker_outcome(kinds, engine="Linux native AIO"))
     [job] = json.loads(render_json(prepared, result))["jobs"]
     latencies = {name: (job["read"][name]["mean"], job["read"][name]["N"]) for name in ("slat_ns", "clat_ns", "lat_ns")}
     assert latencies == {"slat_ns": (2_000.0, 10), "clat_ns": (3_000.0, 10), "lat_ns": (5_000.0, 10)}

@@ -1,6 +1,5 @@
 """fio itself and the plan agree: which files there are afterwards, how large, and how much was transferred."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from iocurve.engine.derived import block_bytes_min
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import Plan, Worker
 from iocurve.measure import local
-from programs import completed, fio_of
+from programs import completed, fio_jobs, fio_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("fio") is None, reason="needs Debian's fio")]
 
@@ -30,11 +29,13 @@ def test_fio_does_what_the_plan_says_and_iocurve_what_fio_does(options: str, tmp
     prepared = read_command(options.split(), cwd=ours, environment={})
     parsed(prepared).needs.make_directories()
     outcome = local.run(prepared.plan)
-    measured = run_fio(options.split(), theirs)
-    assert [counted(worker) for worker in outcome.workers] == [counted_by_fio(entry) for entry in measured["jobs"]]
+    done = fio_of("fio", [*options.split(), "--output-format=json"], theirs)
+    assert done.returncode == 0, done.stderr
+    measured = fio_jobs(done.stdout)
+    assert [counted(worker) for worker in outcome.workers] == [counted_by_fio(entry) for entry in measured]
     assert sizes(ours) == sizes(theirs)
     plan = read_command(options.split(), cwd=theirs, environment={}).plan
-    transfers = [transferred_by_fio(entry) for entry in measured["jobs"]]
+    transfers = [transferred_by_fio(entry) for entry in measured]
     assert [transferred(worker) for group in plan.groups for worker in group.workers] == transfers
     assert files(plan) == {str(theirs / name): size for name, size in sizes(theirs).items()}
 
@@ -57,13 +58,6 @@ def test_a_wrong_value_is_an_error_wherever_fio_has_a_list_or_a_number() -> None
         if any(word in described.stdout for word in ("valid values:", "type: integer", "type: boolean")):
             accepted.append(name)
     assert accepted == []
-
-
-def run_fio(arguments: list[str], directory: Path) -> dict[str, Any]:
-    done = fio_of("fio", [*arguments, "--output-format=json"], directory)
-    assert done.returncode == 0, done.stderr
-    document: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])
-    return document
 
 
 def transferred(worker: Worker) -> int:

@@ -18,7 +18,7 @@ from iocurve.analysis import read
 from iocurve.cli.commands import run
 from iocurve.cli.machines import ClusterOptions
 from iocurve.engine import plan as planned
-from iocurve.engine.outcome import KindOutcome, Live, Stall
+from iocurve.engine.outcome import Live, Stall
 from iocurve.foundation.errors import ResultError, RunError, TargetError
 from iocurve.foundation.units import MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.measure import campaign as campaigns
@@ -82,10 +82,6 @@ def started() -> Result:
     return campaigns.started("test", "test", TargetFacts(kind="null", address="null"), with_ceiling=False)
 
 
-def read_of(outcome: KindOutcome) -> tuple[int, int, list[tuple[int, int]]]:
-    return outcome.operations, outcome.bytes, _native.Histogram.decode(outcome.service.histogram).buckets()
-
-
 def test_a_plan_is_split_by_client_and_keeps_its_places() -> None:
     one, two = (worker(planned.NullEngine(), name) for name in ("a", "b"))
     plan = plan_of(one, two).replace(groups=(planned.Group(workers=(one, two)), planned.Group(workers=(two,))))
@@ -110,7 +106,9 @@ def test_three_clients_give_exactly_the_sum_of_what_each_measured(tmp_path: Path
     assert point.outcome.state == "finished"
     assert [(one.group, one.worker) for one in point.outcome.workers] == [(0, 0), (0, 1), (0, 2)]
     solo, latencies = require_whole_sum(point, operations=256, size=MIB)
-    assert read_of(merge_kinds(solo)) == (3 * 256, 3 * MIB, latencies)
+    total = merge_kinds(solo)
+    assert (total.operations, total.bytes) == (3 * 256, 3 * MIB)
+    assert _native.Histogram.decode(total.service.histogram).buckets() == latencies
     assert [point.of_client(client).operations for client in range(3)] == [256] * 3
     assert [(one.name, one.state, one.journal) for one in point.clients] == [
         (name, "finished", None) for name in ("one", "two", "three")

@@ -290,6 +290,15 @@ def with_worker(one: Point, **changes: Any) -> Point:
     return one.replace(outcome=outcome(worker.replace(**changes)))
 
 
+def with_reads(one: Point, changes: Mapping[int, Mapping[str, Any]]) -> Point:
+    """The point, with changes of the reads in some of its worker's intervals."""
+    intervals = list(one.outcome.workers[0].intervals)
+    for at, change in changes.items():
+        read = intervals[at].operations["read"].replace(**change)
+        intervals[at] = intervals[at].replace(operations={"read": read})
+    return with_worker(one, intervals=tuple(intervals))
+
+
 def scenario(
     points: Sequence[Point], caches: Mapping[str, CachePolicy] | None = None, **targets: TargetFacts
 ) -> Result:
