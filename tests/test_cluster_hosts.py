@@ -385,16 +385,14 @@ def test_a_line_that_comes_with_the_end_is_read(tmp_path: Path, monkeypatch: pyt
             connection.answer(30, Greeting)
 
 
-def test_a_line_that_cannot_be_read_is_shown(tmp_path: Path) -> None:
-    text = f"#!/bin/sh\necho {hosts.MARK}\necho warning: disk\nread line\n"
+@cases("cluster/failing_connections")
+def test_a_connection_that_fails_is_told_with_what_to_do(
+    script: str, status: int, expected: str, tmp_path: Path
+) -> None:
+    text = f"#!/bin/sh\n{script.replace('MARK', hosts.MARK)}\n"
     with (
-        connected(tmp_path, text) as connection,
-        pytest.raises(HostError, match="it prints a line that is not the keeper's: warning: disk"),
-    ):
-        _greeting(connection)
-    with (
-        connected(tmp_path, "#!/bin/sh\necho This account is not available.\nexit 1\n", status=1) as connection,
-        pytest.raises(HostError, match=r"^This account is not available\.$"),
+        connected(tmp_path, text, status=status) as connection,
+        pytest.raises(HostError, match=expected),
     ):
         connection.answer(30, Greeting)
 
@@ -515,16 +513,6 @@ def test_a_host_without_python_and_uv_is_named_with_what_to_do(tmp_path: Path, m
     assert line.endswith("uv: not found")
     assert len(told) == 1
     assert StartedCluster.known() is None
-
-
-@cases("cluster/ssh_errors")
-def test_an_error_of_ssh_comes_with_what_to_do(told: str, expected: str, tmp_path: Path) -> None:
-    text = f"#!/bin/sh\necho '{told}' >&2\nexit 255\n"
-    with (
-        connected(tmp_path, text, status=255) as connection,
-        pytest.raises(HostError, match=re.escape(expected)),
-    ):
-        connection.answer(30, Greeting)
 
 
 # ansible-inventory 2.19.14 printed its file; aws-cli 1.46.3 its own, of three instances that moto 5.2.5 simulated (one

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,8 +44,10 @@ from programs import iocurve, printed
 STEADY = Load("steady", 8, 1e6, 0.3, 0.0, 0.01)
 
 
-def measured(name: str = "steady", speed: float = 1.0, seed: int = 1, intervals: int = 24) -> Point:
-    return point(replace(STEADY, name=name), intervals, speed, np.random.default_rng(seed))
+def measured(
+    name: str = "steady", speed: float = 1.0, seed: int = 1, intervals: int = 24, noise: str | None = None
+) -> Point:
+    return point(replace(STEADY, name=name), intervals, speed, np.random.default_rng(seed)).replace(noise=noise)
 
 
 def mixed(speed: float = 1.0, seed: int = 1, name: str = "steady") -> Point:
@@ -126,24 +129,13 @@ def test_the_same_run_is_no_different() -> None:
     assert {one.change_percent for one in found.differences} == {0.0}
 
 
-def test_the_cpu_time_of_a_single_run_has_no_interval() -> None:
-    (cpu,) = compare(result([measured()]), result([measured(seed=2)])).of("cpu_us_per_operation")
-    assert cpu.verdict_text == "inconclusive: measured once"
-
-
-def test_a_run_of_few_intervals_has_no_verdict() -> None:
-    found = compare(result([measured(intervals=4)]), result([measured(speed=2.0, intervals=4)]))
-    assert {one.verdict for one in found.differences} == {"inconclusive"}
-    assert found.tested == 0
-
-
-def test_a_disturbed_single_run_has_no_verdict_and_costs_the_others_no_level() -> None:
-    base = result([measured("a"), measured("b")])
-    other = result([measured("a", 2.0, 2), measured("b", 2.0, 3).replace(noise="other processes used 90 %")])
-    found = compare(base, other)
-    assert [one.verdict for one in found.of("iops")] == ["faster", "inconclusive"]
-    assert found.of("iops")[1].verdict_text == "inconclusive: measured once, and noisy"
-    assert found.tested == 4
+@cases("analysis/runs_without_a_verdict")
+def test_what_has_no_verdict_costs_the_others_no_level(
+    base: list[dict[str, Any]], other: list[dict[str, Any]], texts: dict[str, list[str]], tested: int
+) -> None:
+    found = compare(*(result([measured(**run) for run in runs]) for runs in (base, other)))
+    assert {name: [one.verdict_text for one in found.of(name)] for name in texts} == texts
+    assert found.tested == tested
 
 
 def test_reads_and_writes_of_a_mix_are_compared_apart() -> None:

@@ -34,12 +34,6 @@ def prepared(command: Path) -> FioCommand | diskspd.ReadProfile:
     return read_command(words, cwd=command.parent, environment={"BLOCK": "64k"}, machine=GOLDEN_MACHINE)
 
 
-def explained(result: FioCommand | diskspd.ReadProfile) -> str:
-    if isinstance(result, diskspd.ReadProfile):
-        return diskspd.explanation(result, GOLDEN_MACHINE)
-    return explain(result.plan, result.notes, result.obstacles, GOLDEN_MACHINE)
-
-
 def document(result: FioCommand | diskspd.ReadProfile) -> dict[str, Any]:
     said = {
         "notes": [f"{note.level}: {note.code}" for note in result.notes],
@@ -69,7 +63,12 @@ def test_a_command_becomes_plans(command: Path) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=ids)
 def test_a_command_is_explained(command: Path) -> None:
-    check(command, ".txt", explained(prepared(command)))
+    made = prepared(command)
+    if isinstance(made, diskspd.ReadProfile):
+        text = diskspd.explanation(made, GOLDEN_MACHINE)
+    else:
+        text = explain(made.plan, made.notes, made.obstacles, GOLDEN_MACHINE)
+    check(command, ".txt", text)
 
 
 def test_all_commands_of_the_source_documents_are_here() -> None:
