@@ -17,7 +17,7 @@ from iocurve.analysis import read
 from iocurve.analysis.client_limits import client_verdicts, fairness_of
 from iocurve.analysis.limits import limit_of, verdict_of, with_verdicts, without_verdicts
 from iocurve.engine import plan as planned
-from iocurve.engine.outcome import Outcome
+from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import NfsEngine
 from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS, SECOND_NS
 from iocurve.measure import local
@@ -80,12 +80,11 @@ def source(number: int) -> str:
     return str(IPv4Address("127.0.1.0") + number)
 
 
-def totals(plan: planned.Plan, outcome: Outcome) -> tuple[Totals, list[float]]:
-    """The totals of all workers, which have one kind of operation, and the bytes per second of each."""
-    assert outcome.state == "finished"
-    whole, *each = (summarise("some", plan, some) for some in (outcome.workers, *([one] for one in outcome.workers)))
-    (kind,) = whole.kinds.values()
-    return kind, [one.bytes_per_s for one in each]
+def total(plan: planned.Plan, *workers: WorkerOutcome) -> Totals:
+    """The total of workers with one kind of operation."""
+    assert {worker.state for worker in workers} == {"finished"}
+    (kind,) = summarise("some", plan, workers).kinds.values()
+    return kind
 
 
 def stats(server: Server) -> dict[str, Any]:
@@ -99,17 +98,17 @@ def test_clients_write_at_their_egress_and_read_without_a_cap() -> None:
         plan = three_clients(server, WRITE, 2 * SECOND_NS)
         for _ in range(TRIES):
             outcome = local.run(plan)
-            whole, each = totals(plan, outcome)
+            each = [total(plan, worker).bytes_per_s for worker in outcome.workers]
             if each == pytest.approx([EGRESS] * 3, rel=0.02):
                 break
         assert each == pytest.approx([EGRESS] * 3, rel=0.02)
-        assert whole.bytes_per_s == pytest.approx(3 * EGRESS, rel=0.02)
+        assert total(plan, *outcome.workers).bytes_per_s == pytest.approx(3 * EGRESS, rel=0.02)
         facts = capped(TargetFacts(kind="embedded_volume", address=""), client_bandwidth_write_bytes_per_s=EGRESS)
         limit = present(limit_of(Point(name="p", family="f", axes={}, plan=plan, outcome=outcome), facts))
         assert limit.text == "3 of 3 clients at the egress of 20 MiB/s that a client has for writes"
         before = stats(server)["exports"][0]
         plan = three_clients(server, READ, 100 * MILLISECOND_NS, layout="reserve")
-        assert totals(plan, local.run(plan))[0].operations > 0
+        assert total(plan, *local.run(plan).workers).operations > 0
         after = stats(server)
         waited_ns = after["exports"][0]["throttled_ns"] - before["throttled_ns"]
         # At 20 MiB/s each of the eight would wait for 25 ms; threads whose clocks differ wait for a few microseconds.

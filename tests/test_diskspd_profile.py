@@ -156,14 +156,13 @@ def zones(text: str, region: int) -> list[tuple[int, int, int]]:
     return [(zone.io_percent, zone.start, zone.length) for zone in zones_of(target, region)]
 
 
-@cases("diskspd/percentages")
-def test_percentages_begin_where_operations_can(text: str, expected: list[tuple[int, int, int]]) -> None:
-    assert zones(text, 100 * KIB) == [(share, start * KIB, length * KIB) for share, start, length in expected]
-
-
-@cases("diskspd/sizes_end_with_the_target")
-def test_sizes_end_with_the_target(text: str, expected: list[tuple[int, int, int]]) -> None:
-    assert zones(text, 200 * GIB) == [(share, start * GIB, length * GIB) for share, start, length in expected]
+@cases("diskspd/zones")
+def test_percentages_and_sizes_of_a_distribution_are_zones(
+    text: str, unit: int, region: int, expected: list[tuple[int, int, int]]
+) -> None:
+    """Percentages begin where operations can, sizes end with the target."""
+    found = zones(text, region * unit)
+    assert found == [(share, start * unit, length * unit) for share, start, length in expected]
 
 
 def test_what_a_small_target_leaves_of_a_distribution_is_scaled_up() -> None:

@@ -4,6 +4,7 @@ import shutil
 from typing import Any
 
 import pytest
+from msgspec import convert
 
 from bench.limits import held_out, kinds, pages, simulated
 from bench.limits.case import HELD_OUT, KINDS, Case, Load, drawn
@@ -21,7 +22,6 @@ assert held_out
 ALL_KINDS = (*KINDS, *HELD_OUT)
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc builds the instruments; it is missing here")
 SERVER = frozenset({"volume_iops"})
-ACCOUNT = {"operations": 1000, "seconds": 1.0, "late_s": 0.1}
 
 
 def test_a_seed_draws_the_same_case_again_and_another_seed_another_one() -> None:
@@ -44,12 +44,9 @@ def test_the_server_refuses_a_limit_that_it_does_not_know() -> None:
         assert "is no limit" in ran.stderr
 
 
-def test_a_limit_binds_if_the_server_says_so() -> None:
-    case = Case(("delay", "bucket", "bucket"), (1,), SERVER, Load(depth=16))
-    assert binding(case, {**ACCOUNT, "held_s": [1.0, 12.0, 0.0]})
-    assert not binding(case, {**ACCOUNT, "held_s": [7.0, 9.0, 0.0]})
-    assert not binding(case, {**ACCOUNT, "held_s": [1.0, 7.0, 0.0]})
-    assert not binding(case, {**ACCOUNT, "operations": 0, "held_s": [0.0, 0.0, 0.0]})
+@cases("bench/binding")
+def test_a_limit_binds_if_the_server_says_so(case: dict[str, Any], account: dict[str, Any], binds: bool) -> None:
+    assert binding(convert(case, Case), {"operations": 1000, "seconds": 1.0, "late_s": 0.1} | account) is binds
 
 
 def test_the_part_that_gives_more_is_the_limit_of_a_point() -> None:
@@ -75,12 +72,6 @@ def test_the_limits_of_points_come_from_relaxing_the_server() -> None:
 def test_half_of_the_families_are_only_scored() -> None:
     assert len(pages.looked_at()) == len(pages.FAMILIES) // 2
     assert pages.looked_at() < set(pages.FAMILIES)
-
-
-def test_a_rate_binds_if_the_server_saw_it() -> None:
-    case = Case(("delay",), (), frozenset({"rate"}), rate=1020)
-    assert binding(case, {**ACCOUNT, "held_s": [1.0]})
-    assert not binding(case, {**ACCOUNT, "operations": 900, "held_s": [1.0]})
 
 
 @cases("bench/final_names")
