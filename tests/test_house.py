@@ -31,7 +31,7 @@ AT_MOST = {
 """Limits on the size of the package; lower a limit when a change gets below it."""
 RUST_FILES_IN_CIRCLES_MAX = 14
 """Files that import each other in circles, in all crates."""
-TEST_LINES_MAX = 28_850
+TEST_LINES_MAX = 28_000
 """Lines of Python tests; tables, texts and job files of cases are in ``tests/data``."""
 SLIVER_LINES = 60
 Function = ast.FunctionDef | ast.AsyncFunctionDef

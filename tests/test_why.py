@@ -183,10 +183,19 @@ def test_others_are_named_where_a_load_without_a_processor_varies() -> None:
     assert found.code == "cpu_contention"
 
 
-def test_a_limit_that_shows_in_spite_of_others_is_named() -> None:
-    target = Target(ON_BYTES, DELAY)
-    found, _ = diagnose(load(), SILENT, lambda plan: target.run(plan).replace(machine=STARVED))
-    assert found.code == "volume_throughput"
+@pytest.mark.parametrize(
+    ("limits", "workers", "code"),
+    [
+        ([ON_BYTES], 1, "volume_throughput"),
+        # Few in flight are those of one worker, on its connection.
+        ([ON_OPERATIONS, f"bucket,per=c,rate={0.7 * RATE},burst=8"], 2, "volume_iops"),
+    ],
+)
+def test_a_limit_that_shows_in_spite_of_others_is_named(limits: list[str], workers: int, code: str) -> None:
+    """No run is repeated because others held the processors, as they do at each."""
+    plan, target = synthetic.plan(load().groups[0].workers * workers), Target(*limits, DELAY)
+    found, _ = diagnose(plan, SILENT, lambda plan: target.run(plan).replace(machine=STARVED))
+    assert (found.code, found.confidence, target.runs) == (code, "likely", 8)
 
 
 def test_credits_that_ran_out_return_after_a_rest() -> None:
@@ -204,24 +213,35 @@ def test_a_server_that_slows_down_spends_no_credits() -> None:
 
 
 def test_little_time_gives_less_confidence_and_then_no_verdict() -> None:
-    target = Target(ON_OPERATIONS, DELAY)
+    target = Target("delay,service=constant:5000")
 
     def disturbed(plan: Plan) -> Point:
         return target.run(plan).replace(machine=DISTURBED)
 
     found, _ = diagnose(load(), SILENT, disturbed, 8, target.now)
-    assert (found.code, found.confidence, found.next_step) == ("volume_iops", "possible", "")
+    assert (found.code, found.confidence, found.next_step) == ("depth", "possible", "")
     found, _ = diagnose(load(), SILENT, target.run, 3, target.now)
     assert (found.code, found.text) == ("unknown", "the time for probes was over before they could tell")
 
 
-def test_one_series_of_probes_is_enough_where_nothing_disturbs_it() -> None:
-    target = Target(ON_OPERATIONS, DELAY)
+@pytest.mark.parametrize(
+    ("limit", "code", "series"),
+    [
+        ("delay,service=constant:5000", "depth", 2),
+        (ON_OPERATIONS, "volume_iops", 1),
+        ("stations,count=4,service=constant:10000", "server_parallelism", 1),
+    ],
+)
+def test_two_series_of_probes_agree_unless_nothing_disturbs_one_or_bursts_show_the_cause(
+    limit: str, code: str, series: int
+) -> None:
+    """A delay makes no burst soon, and gives its operations no waits in steps."""
+    target = Target(limit, DELAY)
     quiet, _ = diagnose(load(), SILENT, target.run)
     runs = target.runs
     disturbed, _ = diagnose(load(), SILENT, lambda plan: target.run(plan).replace(machine=DISTURBED))
-    assert quiet.code == disturbed.code == "volume_iops"
-    assert target.runs - runs > 1.5 * runs
+    assert quiet.code == disturbed.code == code
+    assert (target.runs - runs > 1.5 * runs) is (series == 2)
 
 
 @pytest.mark.parametrize(

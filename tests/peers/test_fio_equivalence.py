@@ -135,7 +135,7 @@ def test_cached_pages_are_dropped_at_each_pass_as_in_fio(options: str, drops: in
 @needs_strace
 @cases("fio/timed_passes")
 def test_cached_pages_are_dropped_at_each_timed_pass_as_in_fio(options: str, files: int | None, tmp_path: Path) -> None:
-    """Each pass drops so many files, or the start alone. The machine decides how many passes a tool makes in a time."""
+    """Each pass drops files, or the start alone does. The machine decides how many passes a tool makes in a time."""
     for tool in TOOLS:
         drops, reads = dropped_by(tool, f"--runtime=550ms --rate_iops=400 {options}", tmp_path)
         assert reads > BLOCKS, "one pass shows nothing"

@@ -65,7 +65,7 @@ class PointValues(msgspec.Struct, frozen=True):
         elif name.figure in _WITH_INTERVAL:
             found = _WITH_INTERVAL[name.figure](self, name)
         else:
-            return _value(self._plain(name))
+            return None if (plain := self._plain(name)) is None else Value(plain)
         return found and replace(found, seconds=self.point.summary().window_ns / SECOND_NS)
 
     def _plain(self, name: Name) -> float | str | None:
@@ -114,10 +114,6 @@ def found_value(result: Result, name: Name) -> Value | None:
     findings = result.search.findings if result.search else ()
     found = next((one.figure for one in findings if one.name == name.figure), None)
     return None if found is None else _scaled(found, 1)
-
-
-def _value(value: float | str | None) -> Value | None:
-    return None if value is None else Value(value)
 
 
 def _scaled(figure: Interval, unit: float) -> Value | None:

@@ -202,14 +202,16 @@ def _foreign(load: MeasuredLoad, machine: MachineUse) -> Limit:
     who = starved_party(machine)
     delay = f"{starved_share(machine):.0%}"
     text = f"others hold the processors: a thread of the {who} was ready and waited for one for {delay} of the time"
-    if not sleeps(load, machine):
+    if not sleeps(load):
         return limit(HELD_UP, text, load.target, confidence="likely", evidence=shares_of(machine))
     doubt = "it slept for the rest: what it waited for may be the limit"
     return limit(HELD_UP, text, load.target, confidence="possible", evidence=[*shares_of(machine), doubt])
 
 
-def sleeps(load: MeasuredLoad, machine: MachineUse) -> bool:
+def sleeps(load: MeasuredLoad) -> bool:
     """True if the threads of load and target waited for something else than a processor in between."""
+    if (machine := load.point.machine) is None:
+        return False
     of_load = load.summary.cpu_share_max + (machine.thread_delay_share or 0.0)
     of_target = (machine.target_share or 0.0) * machine.cpus + (machine.target_delay_share or 0.0)
     return max(of_load, of_target) < BUSY

@@ -116,7 +116,7 @@ def _observation(load: MeasuredLoad, window_s: float, at: int, error_unknown: fl
     error = error_unknown if error is None else error
     if error is None:
         return None
-    summary, machine = load.summary, load.point.machine
+    summary = load.summary
     return ObservedPoint(
         name=load.point.name,
         point=load.point,
@@ -135,7 +135,7 @@ def _observation(load: MeasuredLoad, window_s: float, at: int, error_unknown: fl
         latency_variation=_variation(summary.service),
         dispersion=_dispersion(load, last),
         is_held_up=is_held_up(load),
-        is_starved=is_held_up(load) and not (machine and sleeps(load, machine)),
+        is_starved=is_held_up(load) and not sleeps(load),
         clients=max(1, len(load.clients), len(load.point.clients)),
         is_in_windows=in_window > 0,
         at=at,

@@ -84,7 +84,7 @@ def differences(result: Result, reference: Reference) -> list[tuple[str, str, st
     points = [point for point in result.points if reference.of(point.family, dict(point.axes))]
     rows = [
         ("service level", there.service_level, result.target.service_level or "not known"),
-        ("speed", "full speed", _speed(result.target)),
+        ("speed", "full speed", f"{result.target.speed:.0%}" if result.target.speed else "full speed"),
         ("quota", there.quota, _quota(result.target)),
         ("clients", there.clients, _several(points, "clients") or "1"),
         ("client", there.client, _client(result)),
@@ -163,10 +163,6 @@ def _gain(point: Point, points: Sequence[Point]) -> Gain | None:
 
 def _quota(target: TargetFacts) -> str:
     return f"{target.quota_bytes / TIB:g} TiB" if target.quota_bytes else "not known"
-
-
-def _speed(target: TargetFacts) -> str:
-    return f"{target.speed:.0%}" if target.speed else "full speed"
 
 
 def _egress(target: TargetFacts) -> str:

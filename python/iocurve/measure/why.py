@@ -17,7 +17,7 @@ from iocurve.analysis.fingerprints import MATTERS, Response
 from iocurve.analysis.level_changes import levels
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit
 from iocurve.analysis.limits import verdict_of
-from iocurve.analysis.load_limits import HELD_UP
+from iocurve.analysis.load_limits import HELD_UP, sleeps
 from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.engine.plan import Plan
 from iocurve.foundation.units import SECOND_NS
@@ -92,6 +92,8 @@ class Probes(msgspec.Struct):
     """By the identity of their points."""
     is_steady: bool = True
     """False where the load got another rate after the probes than before them."""
+    is_shown: bool = False
+    """Bursts showed the cause in a way that delays do not: by being soon, or by waits in steps."""
     is_quiet: bool = True
     """False where other work disturbed this machine during a run, or is not known."""
 
@@ -99,10 +101,15 @@ class Probes(msgspec.Struct):
     def is_consistent(self) -> bool:
         """False where a change gave more than it can, or the load changed: something held one of the runs up."""
         if self.starved:
-            return all(one.is_same or one.doubles for one in self.responses)
+            return self.is_crisp
         # A cache that more in flight fills sooner explains a larger ratio with the depth.
         most = {variations.DEEPER.text: math.inf} if self.is_quiet else {}
         return self.is_steady and all(one.ratio <= most.get(one.text, RATIO_MAX) for one in self.responses)
+
+    @property
+    def is_crisp(self) -> bool:
+        """Each change had no effect or its full one, which others that hold the processors do not give by chance."""
+        return all(one.is_same or one.doubles for one in self.responses)
 
     @property
     def fastest(self) -> Point:
@@ -161,9 +168,9 @@ class Probes(msgspec.Struct):
         if plan is None:
             return None
         point = self.measured(plan, length_ns)
-        if starved_share(point.machine) >= STARVED:
+        if starved_share(point.machine) >= STARVED and not self.starved:
             point = self.measured(plan, length_ns)
-        self.starved = self.starved or starved_share(point.machine) >= STARVED
+            self.starved = starved_share(point.machine) >= STARVED
         return point if point.summary().operations else None
 
     def measured(self, plan: Plan, length_ns: int | None = None) -> Point:
@@ -190,6 +197,10 @@ class Probes(msgspec.Struct):
         point = self.changed(variations.in_bursts(size, iops), length_ns) if iops else None
         return pauses.bursts_of(self.of(point), size) if point else None
 
+    def left_open(self, text: str) -> Limit:
+        """A verdict that names no limit, with what the changes did."""
+        return fingerprints.unknown(self.load, text, [response.evidence for response in self.responses])
+
     def _iops(self, point: Point) -> float:
         return fingerprints.rate_of(self.of(point)).mean
 
@@ -199,10 +210,10 @@ def diagnose(
 ) -> tuple[Limit, Point]:
     """The limit of a load, found by probes where its own figures do not tell; and the load as it was measured.
 
-    Where other work on this machine disturbed a run, probes name a limit when two series of them agree: one that was
-    held up may seem to show another. If the time is over after the first, its verdict is *possible*. ``patience_s``
-    bounds the time for probes, in seconds; the first run of the load, of 1 s, or 2 s if there is time, is made in any
-    case.
+    Where other work on this machine disturbed a run, probes name a limit when two series of them agree, unless bursts
+    show the cause: one that was held up may seem to show another. If the time is over after the first, its verdict is
+    *possible*. ``patience_s`` bounds the time for probes, in seconds; the first run of the load, of 1 s, or 2 s if
+    there is time, is made in any case.
 
     Raises what ``run`` raises.
     """
@@ -236,10 +247,13 @@ def diagnose(
             if silent == SILENT_MAX:
                 break
             continue
-        if found.code in named or probes.is_quiet:
+        is_proven = probes.is_shown and probes.is_crisp and sleeps(probes.load)
+        if found.code in named or probes.is_quiet or is_proven:
             return found, probes.base
         named[found.code] = found
-    return own or _held_up(probes, found), probes.base
+    agrees = found.code == UNKNOWN and probes.is_consistent
+    left = found if agrees else probes.left_open("the changes do not agree; something held the load up")
+    return own or left, probes.base
 
 
 def _is_level(load: MeasuredLoad) -> bool:
@@ -256,8 +270,7 @@ def _at_the_end(probes: Probes, named: dict[str, Limit]) -> Limit:
     if len(named) == 1:
         (found,) = named.values()
         return found.replace(confidence="possible", next_step="")
-    evidence = [response.evidence for response in probes.responses]
-    return fingerprints.unknown(probes.load, "the time for probes was over before they could tell", evidence)
+    return probes.left_open("the time for probes was over before they could tell")
 
 
 def _own_verdict(probes: Probes) -> Limit | None:
@@ -292,13 +305,6 @@ def _returns(probes: Probes) -> bool:
     rested = probes.of(probes.run(variations.from_the_start(probes.plan)))
     rates = [interval.iops for interval in rested.course][:3]
     return bool(rates) and median(rates) > (step.before + step.after) / 2
-
-
-def _held_up(probes: Probes, found: Limit) -> Limit:
-    if found.code == UNKNOWN and probes.is_consistent:
-        return found
-    evidence = [response.evidence for response in probes.responses]
-    return fingerprints.unknown(probes.load, "the changes do not agree; something held the load up", evidence)
 
 
 def _probed(probes: Probes) -> Limit:
@@ -420,6 +426,7 @@ def cause_by_bursts(probes: Probes, load: MeasuredLoad) -> tuple[str | None, lis
             large = probes.bursts(size) or large
     evidence = [fingerprints.burst_evidence(large, rate)]
     if pauses.profits(large, rate):
+        probes.is_shown = True
         return _remembers(probes, large, evidence), evidence
     if large.gain(rate).low < pauses.NO_GAIN:
         return None, evidence
@@ -428,6 +435,7 @@ def cause_by_bursts(probes: Probes, load: MeasuredLoad) -> tuple[str | None, lis
     if pauses.is_later_than_limits_allow(alone, large, rate):
         return "server", [*evidence, "that is later than after a wait of each for the sustained rate"]
     if pauses.is_served_in_steps(alone, large, rate):
+        probes.is_shown = True
         return "server", [*evidence, "operations of a burst wait in steps, as for a number of servers"]
     if pauses.is_random(alone) and pauses.disperses(_busy(probes), variations.INTERVAL_NS / SECOND_NS, alone):
         return "server", [*evidence, "completions vary as the latency of single operations does"]
@@ -439,7 +447,7 @@ def _remembers(probes: Probes, large: Bursts, evidence: list[str]) -> str | None
     them more."""
     kept = probes.response(variations.at_depth(large.size))
     for _ in range(REPEATS):
-        if kept is None or kept.is_same:
+        if kept is None or kept.is_same or kept.is_lower:
             break
         # A large bucket has gained operations in the pauses before; the whole load spends them soonest.
         probes.responses.remove(kept)
@@ -449,6 +457,8 @@ def _remembers(probes: Probes, large: Bursts, evidence: list[str]) -> str | None
         return None
     evidence.append(kept.evidence)
     is_limit = not kept.grows and pauses.profits(large, fingerprints.rate_of(kept.changed))
+    if kept.is_lower:  # So few may do less.
+        probes.responses.remove(kept)
     return "limit" if is_limit else None
 
 

@@ -186,7 +186,7 @@ class FilePlans(msgspec.Struct, frozen=True):
                     text = f"fwd={workload.name}: operation={workload.operation} is not supported"
                     hint = f"vdbench 5.04.07 itself ends it with '{ends}'; use operation=read and operation=write"
                     yield Diagnostic(text, self._position(workload.name), hint)
-                elif _task(workload) == "transfer" and _writes(workload) and any(map(_has_empty, workload.trees)):
+                elif _task(workload) == "transfer" and _writes(workload) and 0 in _sizes(workload):
                     text = f"fwd={workload.name}: nothing can be written to files of sizes=0"
                     hint = "vdbench ends it with 'zero xfersize'; give the files a size"
                     yield Diagnostic(text, self._position(workload.name), hint)
@@ -428,8 +428,8 @@ def _writes(workload: Workload) -> bool:
     return workload.operation == "write" if workload.read_percent is None else workload.read_percent < 100
 
 
-def _has_empty(tree: Tree) -> bool:
-    return any(size == 0 for size, _ in tree.sizes.parts)
+def _sizes(workload: Workload) -> set[int]:
+    return {size for tree in workload.trees for size, _ in tree.sizes.parts}
 
 
 def _requested(workload: Workload) -> set[str]:

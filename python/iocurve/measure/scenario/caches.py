@@ -111,10 +111,11 @@ class Caches(msgspec.Struct):
         rates: dict[str, list[float]] = {"repeated": [], "fresh": []}
         plan = _lasting(plan, length)
         newest = _again(plan, self._turn(plan))
+        elsewhere = case.job.changed(lambda said: said.but(repeatable=False))
         for number in range(CHECK_PAIRS):
             # Repeated offsets run first in every other pair, so that a steady drift favours neither.
             for name in ("repeated", "fresh") if number % 2 == 0 else ("fresh", "repeated"):
-                turn = newest if name == "repeated" else _lasting(self.planned(_at_new_offsets(case.job)), length)
+                turn = newest if name == "repeated" else _lasting(self.planned(elsewhere), length)
                 outcome = self._turn(turn)
                 rates[name].append(summarise("", turn, outcome.workers).iops)
                 newest = newest if name == "repeated" else _again(turn, outcome)
@@ -188,10 +189,6 @@ def _again(plan: Plan, outcome: Outcome) -> Plan:
     return with_workers(
         plan, lambda place, worker: worker.replace(end=worker.end.replace(operations=max(1, ran.get(place, 1))))
     )
-
-
-def _at_new_offsets(job: Job) -> Job:
-    return job.changed(lambda said: said.but(repeatable=False))
 
 
 ROUNDS = 5
