@@ -85,7 +85,7 @@ class Engine:
         return Outcome(state=self.state, workers=tuple(made))
 
     def printed(self, made: ParameterFile) -> str:
-        """What vdbench prints of the runs of a file."""
+        """The output of vdbench for the runs of a file."""
         out = io.StringIO()
         run_file(made, self.carry_out, out, lambda: NOON)
         return out.getvalue()
