@@ -23,18 +23,17 @@ REST = "rest"
 
 def differences_table(found: Sequence[FieldDifference], expected: Mapping[str, float] | None = None) -> Table:
     """The fields of both commands, with the factors that a service level lets expect."""
-    rows = []
-    for one in found:
-        texts = (
-            f"{text} (default)" if default else text for text, default in zip(one.texts, one.defaults, strict=True)
-        )
-        rows.append((one.name, *texts))
+    rows = [(one.name, *map(_said, one.texts, one.defaults)) for one in found]
     if expected is None:
         return Table(("field", *LABELS), rows, sentences=LABELS)
     rows += [(name, "", "") for name in (REST, "B / A")]
     factors = [f"{expected[row[0]]:.2f} ×" if row[0] in expected else "not known" for row in rows]
     shown = [(*row, factor) for row, factor in zip(rows, factors, strict=True)]
     return Table(("field", *LABELS, "expected"), shown, numbers=("expected",), sentences=LABELS)
+
+
+def _said(text: str, is_default: bool) -> str:
+    return f"{text} (default)" if is_default else text
 
 
 def ratio_text(ratio: RateRatio) -> str:

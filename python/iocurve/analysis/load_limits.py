@@ -208,13 +208,13 @@ def _foreign(load: MeasuredLoad, machine: MachineUse) -> Limit:
     return limit(HELD_UP, text, load.target, confidence="possible", evidence=[*shares_of(machine), doubt])
 
 
-def sleeps(load: MeasuredLoad) -> bool:
-    """True if the threads of load and target waited for something else than a processor in between."""
+def sleeps(load: MeasuredLoad, most: float = BUSY) -> bool:
+    """True if the threads of load and target ran or waited for a processor for less than this share of the time."""
     if (machine := load.point.machine) is None:
         return False
     of_load = load.summary.cpu_share_max + (machine.thread_delay_share or 0.0)
     of_target = (machine.target_share or 0.0) * machine.cpus + (machine.target_delay_share or 0.0)
-    return max(of_load, of_target) < BUSY
+    return max(of_load, of_target) < most
 
 
 def _machine(load: MeasuredLoad, machine: MachineUse) -> Limit:

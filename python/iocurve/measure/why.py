@@ -62,6 +62,8 @@ LENGTH_MAX_NS, LENGTH_HURRIED_NS = 5 * SECOND_NS, 4 * variations.PROBE_NS
 BASE_NS = SECOND_NS
 """The load without a change is measured for this time; the first time twice as long, so that credits may run out."""
 PATIENCE_S = 60.0
+RESTED = 0.75
+"""A load whose threads, and the target's, need a processor for less of the time is not limited by that."""
 HURRIED_S = 30.0
 """With less time than this, runs are shorter."""
 OVERHEAD_S = 0.1
@@ -247,7 +249,7 @@ def diagnose(
             if silent == SILENT_MAX:
                 break
             continue
-        is_proven = probes.is_shown and probes.is_crisp and sleeps(probes.load)
+        is_proven = probes.is_shown and probes.is_crisp and sleeps(probes.load, RESTED)
         if found.code in named or probes.is_quiet or is_proven:
             return found, probes.base
         named[found.code] = found
