@@ -41,7 +41,7 @@ WHEEL := $(firstword $(wildcard dist/iocurve-*-manylinux_2_28_$(shell uname -m).
 DEMO := $(if $(WHEEL),target/demo,$(VENV))
 .PHONY: demo
 demo: $(DEMO)/.installed ## serve the embedded NFS volume, measure it, write the report; takes a wheel from dist/
-	$(DEMO)/bin/iocurve envelope --out $(REPORT)
+	$(DEMO)/bin/iocurve envelope --quick --out $(REPORT)
 	@echo
 	@echo "The report is $(CURDIR)/$(REPORT)/report.html (open it in a browser); its data is result.json in the same directory."
 
