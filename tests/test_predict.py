@@ -209,6 +209,12 @@ def test_a_busy_machine_leaves_the_target_open() -> None:
     assert first.startswith("this machine was too busy")
 
 
+def test_a_busy_machine_may_hold_up_a_mix_beyond_those_whose_latency_is_known() -> None:
+    known = [measured_load(iops, kib, reads, depth=1) for kib in (4, 64) for reads, iops in ((0.5, 1000), (0.25, 250))]
+    held_up = [replace(measured_load(iops, 4, 1, depth=1), is_held_up=True) for iops in (300, 2000)]
+    assert fitted([*known, *held_up]).limits.caps == ()
+
+
 def test_a_noisy_point_excludes_no_limit() -> None:
     noisy, sure = (fitted([*AT_THE_LIMIT, measured_load(1120, 64, 0, error=error)]) for error in (0.2, 0.003))
     assert [cap.name for cap in noisy.limits.caps] == ["throughput_bytes_per_s"]

@@ -214,9 +214,7 @@ class Prover(msgspec.Struct):
         loads = self._loads_of(slo)
         if slo.measure in ("burst_iops", "burst_s"):
             return self._burst(slo, loads)
-        if not slo.is_least:
-            return self._latency(slo, loads)
-        return self._rate(slo, loads)
+        return self._rate(slo, loads) if slo.is_least else self._latency(slo, loads)
 
     def remove(self, patience_ns: int | None = None) -> None:
         """Removes the files of the run. Raises ``TargetError``."""

@@ -131,7 +131,9 @@ def _ceiling_limit(
         elif not cause:
             text = f"{text}: {EITHER}"
     is_sure = weight >= LIKELY and (told or not is_of_operations) and _scope_is_told(at, found)
-    is_sure = is_sure and bool(depth or at.part.kind != "any" or _is_crisp(at, found))
+    # As many in flight have one rate of a kind in each mix where that kind takes nearly all of the time.
+    is_equal = _is_crisp(at, found) if at.part.kind == "any" else len({one.depth for one in at.members}) > 1
+    is_sure = is_sure and (depth is not None or is_equal)
     evidence = [
         _equality(at, found),
         *([told] if told else []),

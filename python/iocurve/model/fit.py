@@ -590,13 +590,14 @@ def _linear_latency(rows: Sequence[LoadRate]) -> list[IdleLatency]:
     slope = (least[low, mixes[-1]] - least[low, mixes[0]]) / span
 
     def latency(row: LoadRate) -> float:
-        return least[low, mixes[0]] + slope * (row.mix - mixes[0]) + byte_s * (row.block_bytes - low)
+        # A load that was held up may be beyond the mixes and sizes of those whose latency is known.
+        mix, size = min(max(row.mix, mixes[0]), mixes[-1]), max(row.block_bytes, low)
+        return least[low, mixes[0]] + slope * (mix - mixes[0]) + byte_s * (size - low)
 
     error = min(row.error for row in rows)
-    part = TargetPart("in_flight")
     rooms = [math.log(row.depth / row.iops / latency(row)) for row in rows]
     members = tuple(row for row, room in zip(rows, rooms, strict=True) if abs(room) <= DISTANCE_MAX * row.error)
-    at = [PartCeiling(part, 1 / latency(row), error, members) for row in rows]
+    at = [PartCeiling(TargetPart("in_flight"), 1 / latency(row), error, members) for row in rows]
     return [IdleLatency(at, rooms, (error,) * 3, math.log(USUAL))]
 
 

@@ -307,9 +307,7 @@ class FioCommand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def runs_on(self, group: int, worker: int, client: int) -> bool:
         """True if a client runs this worker of the plan: one of a job file that follows its --client, as in fio."""
-        if not self.placement:
-            return True
-        return client in self._hosts_of_workers[group, worker]
+        return not self.placement or client in self._hosts_of_workers[group, worker]
 
     @cached_property
     def _hosts_of_workers(self) -> dict[tuple[int, int], frozenset[int]]:
