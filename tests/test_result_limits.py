@@ -258,7 +258,7 @@ def test_equal_rates_show_a_limit_also_where_others_hold_the_processors() -> Non
 
 @pytest.mark.parametrize(("depth_of_large", "confidence"), [(32, "possible"), (8, "likely")])
 def test_equal_rates_of_one_kind_at_one_depth_may_come_of_its_latency(depth_of_large: int, confidence: str) -> None:
-    """Where reads take next to no time, all in flight are writes, in each mix."""
+    """All in flight are writes, in each mix, if reads take next to no time."""
     limited = target(volume_write_iops=lambda load: 5000 / max(0.01, 1 - load.read_share))
     sizes = ((4, 32), (64, depth_of_large))
     loads = [Load(size * KIB, mix, depth, 1, 1) for size, depth in sizes for mix in (1.0, 0.5, 0.25, 0.0)]

@@ -255,11 +255,9 @@ def _sets_iops(profile: Profile) -> bool:
 
 def _binds(links: list[LinkLimit], demand: Demand) -> str:
     link = binding(links, demand, published_only=True)
-    return (
-        f"{link.text}, {format_number(float(link.use(demand.of)) * 100, 3)} % of it in use"
-        if link
-        else "no published limit"
-    )
+    if link is None:
+        return "no published limit"
+    return f"{link.text}, {format_number(float(link.use(demand.of)) * 100, 3)} % of it in use"
 
 
 def _measured_notes(links: list[LinkLimit], demand: Demand) -> Iterator[str]:

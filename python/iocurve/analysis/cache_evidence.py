@@ -281,8 +281,11 @@ def _text_of_verdict(facts: CacheFacts) -> str:
 
 def _checked(result: Result) -> list[tuple[Point, CacheFacts]]:
     """The points whose caches were judged; of a family those with a comparison, or else the first."""
-    judged = [(point, point.cache) for point in result.points if point.cache]
-    judged = [(point, facts) for point, facts in judged if facts.speedup is not None or facts.evidence]
+    judged = [
+        (point, facts)
+        for point in result.points
+        if (facts := point.cache) and (facts.speedup is not None or facts.evidence)
+    ]
     compared = {point.family for point, facts in judged if facts.speedup}
     first = {point.family: point for point, _ in reversed(judged) if point.family not in compared}
     return [(point, facts) for point, facts in judged if facts.speedup or first.get(point.family) is point]

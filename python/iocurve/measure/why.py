@@ -62,10 +62,10 @@ LENGTH_MAX_NS, LENGTH_HURRIED_NS = 5 * SECOND_NS, 4 * variations.PROBE_NS
 BASE_NS = SECOND_NS
 """The load without a change is measured for this time; the first time twice as long, so that credits may run out."""
 PATIENCE_S = 60.0
-RESTED = 0.75
-"""A load whose threads, and the target's, need a processor for less of the time is not limited by that."""
 HURRIED_S = 30.0
 """With less time than this, runs are shorter."""
+RESTED = 0.75
+"""A load whose threads, and the target's, need a processor for less of the time is not limited by that."""
 OVERHEAD_S = 0.1
 """Time that a run takes in addition to its ramp and its measured time."""
 
