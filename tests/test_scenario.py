@@ -326,6 +326,7 @@ def test_the_short_form_of_a_bundled_scenario_is_expected_within_two_minutes(nam
     facts = command.forms(load(name))
     assert facts["short"].expected_ns <= 120 * SECOND_NS
     assert facts["short"].measured_ns < facts["short"].expected_ns < facts["full"].expected_ns
+    assert command.announcement(requested(load(name), [], quick=True)).endswith(", at most 2 min")
 
 
 def test_the_full_speed_of_an_embedded_target_is_requested() -> None:

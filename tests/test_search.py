@@ -521,6 +521,16 @@ def test_a_search_leaves_a_directory_as_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_curve_that_has_no_more_time_leaves_out_steps(tmp_path: Path) -> None:
+    question = replace(asked("volume:unlimited?iops=2000"), limit_ns=1)
+    result = into_directory(tmp_path, curve_search(question, 4))
+    assert present(result.search).stopped.endswith(
+        "4 even steps up to the closed-loop capacity; --search-time left out 3 steps"
+    )
+    assert [point.family for point in result.points].count("curve") == 1
+
+
+@pytest.mark.slow
 def test_the_most_load_is_told_with_what_did_not_hold(tmp_path: Path) -> None:
     result = into_directory(tmp_path, max_search(asked("volume:unlimited?iops=2000"), 50.0, 500 * MILLISECOND_NS))
     assert present(result.search).question == "the highest rate with p50 response time at most 500 ms"

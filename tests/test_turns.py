@@ -337,6 +337,33 @@ def test_repeats_take_about_as_long_as_the_points_together(monkeypatch: pytest.M
     assert [note.text for note in campaign.result.notes] == ["noisy runs were measured again for 4 s, and then no more"]
 
 
+@pytest.mark.parametrize(
+    ("limit_s", "share", "runs_each", "repeats"),
+    [(100, 0.5, 3, 0), (100, 0.9, 4, 0), (50, 0.9, 2, 0), (1000, 1, 6, 6), (140, 1, 6, 2)],
+)
+def test_turns_and_repeats_end_with_their_share_of_the_time(
+    monkeypatch: pytest.MonkeyPatch, limit_s: int, share: float, runs_each: int, repeats: int
+) -> None:
+    """A run takes 10 s. As many rounds as an interval needs may take from later points; repeats take what is left."""
+    runs, now = Runs(*[done(1, BUSY)] * 18), [0]
+
+    def measure(plan: Plan, *_: object) -> synthetic.Measured:
+        now[0] += 10
+        return runs.measure(plan)
+
+    monkeypatch.setattr(campaigns, "monotonic", lambda: now[0])
+    monkeypatch.setattr(local, "measure", measure)
+    campaign = Campaign(synthetic.result([]), NoView(), lambda _: None, order=("a", "b"))
+    campaign.limit_time(limit_s * SECOND_NS)
+    campaign.share_time(share, 120)
+    campaign.take_turns([Measurement(PLAN, "family", name=name, repeats_max=3) for name in "ab"], 6)
+    found = campaign.result.points
+    assert [(len(point.runs), point.outcome.state) for point in found] == [(runs_each, "finished")] * 2
+    assert sum(point.retries for point in found) == repeats
+    notes = [] if runs_each == 6 else [f"--search-time ended the runs after {runs_each} of 6"]
+    assert [note.text for note in campaign.result.notes if note.code == "left_out"] == notes
+
+
 # ---- gains
 
 

@@ -14,31 +14,7 @@ from cyclopts import App, Parameter, validators
 from msgspec.structs import replace
 
 from iocurve.analysis.check_names import Vocabulary
-from iocurve.cli import checks
-from iocurve.cli.common import (
-    MEASURED_OUTPUT,
-    OUT,
-    PARAMETERS,
-    AtLeast0,
-    AtLeast1,
-    Flag,
-    JsonFlag,
-    Many,
-    MeasuredOutput,
-    MeasuredTarget,
-    OutputOptions,
-    Ratio,
-    ReportOut,
-    Rounds,
-    SizeBytes,
-    TargetText,
-    TimeNs,
-    example,
-    refuse,
-    show_json,
-    show_tables,
-    show_titles,
-)
+from iocurve.cli import checks, common
 from iocurve.cli.exits import status
 from iocurve.cli.machines import CLUSTER, ClusterOptions
 from iocurve.dialects.native.command import DIALECT as NATIVE
@@ -72,9 +48,9 @@ Scenario = Annotated[
 class FileOptions:
     """Permissions to create and to overwrite the target."""
 
-    create: Flag = False
+    create: common.Flag = False
     """Create the target as a file if it does not exist."""
-    overwrite: Flag = False
+    overwrite: common.Flag = False
     """Allow writes to existing files and devices. Their data is lost."""
 
 
@@ -91,21 +67,21 @@ class EnvelopeOptions:
     sequential."""
     bs: str | None = None
     """Block size, as in fio: 8k. Default: 4k random, 64k sequential."""
-    iodepth: AtLeast1 | None = None
+    iodepth: common.AtLeast1 | None = None
     """Queue depth of each job of the mixes, and the highest of the series by depth. Default: 32, sequential 8; 256."""
-    numjobs: AtLeast1 | None = None
+    numjobs: common.AtLeast1 | None = None
     """Jobs of the mixes. Default: one for each processor, at most 4."""
-    runtime: TimeNs | None = None
+    runtime: common.TimeNs | None = None
     """Measured time of each point: 10s. Default: 2s, with --quick 500ms."""
-    size: SizeBytes | None = None
+    size: common.SizeBytes | None = None
     """Data set, all files together: 10GiB. Default: 1GiB, with --quick 256MiB."""
-    timeout: TimeNs | None = None
+    timeout: common.TimeNs | None = None
     """Stop when an NFS server has not answered for this time. Default: the URL's timeo, or 60s."""
-    read_only: Flag = False
+    read_only: common.Flag = False
     """Measure reads only; nothing is written."""
-    retries: AtLeast0 = REPEATS_MAX
+    retries: common.AtLeast0 = REPEATS_MAX
     """Times that a noisy point is measured again."""
-    no_confirm: Flag = False
+    no_confirm: common.Flag = False
     """Skip the perturbation tests: the fastest loads again, with one change at a time, where points leave the
     bottleneck open."""
 
@@ -114,8 +90,9 @@ class EnvelopeOptions:
     for twice as much (iocurve profile list)."""
     quota: str | None = None
     """Size that was bought: 2TiB."""
-    search_time: TimeNs | None = None
-    """Start no point that would end after this time, and say which are left out: 2m. Default: measure all."""
+    search_time: common.TimeNs | None = None
+    """Start no point that would end after this time, and say what is left out: 10m. Default: 2m with --quick, or half
+    as much again as is said to be needed, if that is known."""
 
     def bought(self) -> TargetFacts | None:
         """The facts of the purchase; None without one. Raises ``DialectError``."""
@@ -134,15 +111,15 @@ ENVELOPE = EnvelopeOptions()
 
 
 def envelope(
-    target: TargetText | None = None,
+    target: common.TargetText | None = None,
     /,
     *,
-    quick: Flag = False,
-    out: ReportOut = OUT,
+    quick: common.Flag = False,
+    out: common.ReportOut = common.OUT,
     options: EnvelopeOptions = ENVELOPE,
     files: FileOptions = FILES,
     cluster: ClusterOptions = CLUSTER,
-    output: MeasuredOutput = MEASURED_OUTPUT,
+    output: common.MeasuredOutput = common.MEASURED_OUTPUT,
 ) -> int:
     """Measure a target's read and write mixes, and its latency under load.
 
@@ -177,28 +154,29 @@ def envelope(
 class ScenarioRunOptions:
     """The targets, the form and the points of a scenario."""
 
-    target: Annotated[tuple[str, ...], Many] = ()
+    target: Annotated[tuple[str, ...], common.Many] = ()
     """A directory, a file, a device, nfs://host/export, volume:PROFILE?quota=4TiB or disk:NAME; NAME=TARGET for each
     where a scenario has several. Default of a scenario: the embedded target, in a reduced run; of a job file: what the
     file names."""
-    quick: Flag = False
+    quick: common.Flag = False
     """Reduced run of a scenario: the same shape with less data and time."""
-    full: Flag = False
+    full: common.Flag = False
     """Full run, also on the embedded target."""
-    scale: Ratio | None = None
+    scale: common.Ratio | None = None
     """Scale data and times of the full run down to this fraction: 1/100."""
-    full_speed: Flag = False
+    full_speed: common.Flag = False
     """Run the embedded target at the full speed of its service. Default: the fraction that two processors sustain."""
-    points: Annotated[tuple[str, ...], Many] = ()
+    points: Annotated[tuple[str, ...], common.Many] = ()
     """Run only these points: series (random-4k*) and values of parameters (read_percent=100,0)."""
-    runs: Rounds | None = None
+    runs: common.Rounds | None = None
     """Interleaved runs of each compared point, at least 3 for an interval. Default: the scenario's, 6."""
-    retries: AtLeast0 = REPEATS_MAX
+    retries: common.AtLeast0 = REPEATS_MAX
     """Times that a noisy point is measured again."""
-    margin: Ratio | None = None
+    margin: common.Ratio | None = None
     """Smallest difference between compared points that matters: 5%. Default: the scenario's, 10%."""
-    search_time: TimeNs | None = None
-    """Start no point that would end after this time, and say which are left out: 2m. Default: measure all."""
+    search_time: common.TimeNs | None = None
+    """Start no point that would end after this time, and say what is left out: 10m. Default: 2m with --quick, or half
+    as much again as is said to be needed, if that is known."""
 
     def request(self, scenario: str, files: FileOptions, *, keep_data: bool) -> Request:
         """The request of a scenario. Raises ``DialectError`` and ``TargetError``."""
@@ -227,12 +205,12 @@ def run(
     *,
     scenario: ScenarioRunOptions = SCENARIO,
     out: Path | None = None,
-    resume: Flag = False,
+    resume: common.Flag = False,
     files: FileOptions = FILES,
-    keep_data: Flag = False,
-    no_confirm: Flag = False,
+    keep_data: common.Flag = False,
+    no_confirm: common.Flag = False,
     cluster: ClusterOptions = CLUSTER,
-    output: MeasuredOutput = MEASURED_OUTPUT,
+    output: common.MeasuredOutput = common.MEASURED_OUTPUT,
 ) -> int:
     """Run a scenario (a published methodology) or a job file (TOML).
 
@@ -254,21 +232,23 @@ def run(
     if path.suffix == ".toml" and not documents.is_scenario(path):
         reason = f"this is for scenarios, and {path} is a job file"
         own = dataclasses.replace(scenario, target=())
-        refuse(reason, own, resume=resume, keep_data=keep_data, no_confirm=no_confirm)
+        common.refuse(reason, own, resume=resume, keep_data=keep_data, no_confirm=no_confirm)
         if scenario.target:
             return _run_job_elsewhere(path, scenario.target, files, out, cluster, output)
-        refuse("this creates a --target; a job file creates its files", create=files.create)
+        common.refuse("this creates a --target; a job file creates its files", create=files.create)
         return _run_job(path, files, out, cluster, output)
     request = scenario.request(str(job), files, keep_data=keep_data)
     request = replace(request, probe=request.probe and not no_confirm)
-    directory = out or OUT
+    directory = out or common.OUT
     expressions = output.checks.parsed(scenarios.vocabulary(request))
     with output.observed(), cluster.machines(*request.targets.values()) as machines:
         result = scenarios.run(replace(request, machines=machines), directory, resume=resume, quiet=output.quiet)
     return show_result(result, directory, output, expressions)
 
 
-def _run_job(path: Path, files: FileOptions, out: Path | None, cluster: ClusterOptions, output: MeasuredOutput) -> int:
+def _run_job(
+    path: Path, files: FileOptions, out: Path | None, cluster: ClusterOptions, output: common.MeasuredOutput
+) -> int:
     """Runs a job file on the targets that it names."""
     expressions: list[Expression] = []
     jobs.require_no_overwrites(NATIVE.prepare([str(path)]), overwrite=files.overwrite)
@@ -293,14 +273,14 @@ def _run_job_elsewhere(
     files: FileOptions,
     out: Path | None,
     cluster: ClusterOptions,
-    output: MeasuredOutput,
+    output: common.MeasuredOutput,
 ) -> int:
     """Runs a job file on another target: files keep their names, without directories."""
     if len(named) > 1:
         raise DialectError([Diagnostic(f"--target: {path} is a job file, which takes one target")])
     target, command = targets.parse(named[0], create=files.create), NATIVE.prepare([str(path)])
     expressions = output.checks.parsed(Vocabulary.of_plans(command.plans()))
-    directory = out or OUT
+    directory = out or common.OUT
     with output.observed(), cluster.machines(target) as machines:
         permitted = partial(programs.measured_on, overwrite=files.overwrite, machines=machines)
         measure = partial(permitted, target, NATIVE.name, command)
@@ -319,34 +299,34 @@ class SearchOptions:
     """Kind and order, as in fio: randrw. With --bs and --rwmixread it overrides --workload."""
     bs: str | None = None
     """Block size, as in fio: 8k."""
-    rwmixread: AtLeast0 | None = None
+    rwmixread: common.AtLeast0 | None = None
     """Percentage of reads, as in fio: 70."""
-    numjobs: AtLeast1 | None = None
+    numjobs: common.AtLeast1 | None = None
     """Threads that share the queue depth. Default: one for each processor, at most 8."""
-    iodepth_max: AtLeast1 = 4096
+    iodepth_max: common.AtLeast1 = 4096
     """Highest queue depth to try."""
-    runtime: TimeNs = 10 * SECOND_NS
+    runtime: common.TimeNs = 10 * SECOND_NS
     """Longest time of a point; it ends sooner at its --precision."""
-    precision: Ratio = 0.02
+    precision: common.Ratio = 0.02
     """Measure each point until its 95 % confidence interval is about this fraction of the mean."""
-    retries: AtLeast0 = 1
+    retries: common.AtLeast0 = 1
     """Times that a noisy point is measured again."""
-    size: SizeBytes = GIB
+    size: common.SizeBytes = GIB
     """Data set, all files together."""
-    search_time: TimeNs | None = None
+    search_time: common.TimeNs | None = None
     """Longest time of the search; max then ends with the bracket that it has, knee with wider bounds. Low rates need
     long: 10m. Default: 2m for max, 20 times --runtime for others."""
-    out: ReportOut = OUT
+    out: common.ReportOut = common.OUT
     files: FileOptions = FILES
     cluster: ClusterOptions = CLUSTER
-    output: MeasuredOutput = MEASURED_OUTPUT
+    output: common.MeasuredOutput = common.MEASURED_OUTPUT
 
     def words(self) -> str:
         """The workload, in fio's words."""
         own = {"rw": self.rw, "bs": self.bs, "rwmixread": self.rwmixread}
         return " ".join([self.workload, *(f"{name}={value}" for name, value in own.items() if value is not None)])
 
-    def question(self, target: TargetText) -> searches.Question:
+    def question(self, target: common.TargetText) -> searches.Question:
         """The search of a target. Raises ``DialectError`` and ``TargetError``."""
         effort = Effort(
             precision=self.precision, repeats_max=self.retries, longest_ns=self.runtime, workers=self.numjobs
@@ -378,7 +358,7 @@ SEARCH = SearchOptions()
 
 
 def find_knee(
-    target: MeasuredTarget,
+    target: common.MeasuredTarget,
     /,
     *,
     percent_of_capacity: Annotated[float, Parameter(validator=validators.Number(gt=0, lt=100))] | None = None,
@@ -396,13 +376,13 @@ def find_knee(
 
 
 def find_max(
-    target: MeasuredTarget,
+    target: common.MeasuredTarget,
     /,
     *,
-    p50: TimeNs | None = None,
-    p95: TimeNs | None = None,
-    p99: TimeNs | None = None,
-    p999: TimeNs | None = None,
+    p50: common.TimeNs | None = None,
+    p95: common.TimeNs | None = None,
+    p99: common.TimeNs | None = None,
+    p999: common.TimeNs | None = None,
     options: SearchOptions = SEARCH,
 ) -> int:
     """Find the highest rate that meets a latency limit. Open loop: latency counts from each request's scheduled time.
@@ -428,7 +408,7 @@ def find_max(
 
 
 def draw_curve(
-    target: MeasuredTarget,
+    target: common.MeasuredTarget,
     /,
     *,
     steps: Annotated[int, Parameter(validator=validators.Number(gte=1, lte=100))] = 10,
@@ -446,12 +426,14 @@ def draw_curve(
     return options.carry_out(question, search, searches.vocabulary(question, "curve"))
 
 
-def show_result(result: Result, out: Path | None, output: OutputOptions, expressions: Sequence[Expression]) -> int:
+def show_result(
+    result: Result, out: Path | None, output: common.OutputOptions, expressions: Sequence[Expression]
+) -> int:
     """Prints the figures, the path of the report and the checks, or the result document; gives the exit status."""
     if output.json:
         sys.stdout.write(result.document().decode())
     elif not output.quiet:
-        show_tables(result)
+        common.show_tables(result)
         if result.search:
             print(f"\n{searches.findings_text(result.search)}")
         if out and not any(note.code == "report_not_written" for note in result.notes):
@@ -465,22 +447,22 @@ def show_result(result: Result, out: Path | None, output: OutputOptions, express
 
 
 scenario_commands = App(
-    name="scenario", help="List, show and run published methodologies.", group_parameters=PARAMETERS
+    name="scenario", help="List, show and run published methodologies.", group_parameters=common.PARAMETERS
 )
 scenario_commands.command(
-    run, name="run", help_epilogue=example("iocurve scenario run anf-vdbench --target nfs://10.0.0.4/vol")
+    run, name="run", help_epilogue=common.example("iocurve scenario run anf-vdbench --target nfs://10.0.0.4/vol")
 )
 
 
-@scenario_commands.command(name="list", help_epilogue=example("iocurve scenario list"))
-def list_scenarios(*, json: JsonFlag = False) -> int:
+@scenario_commands.command(name="list", help_epilogue=common.example("iocurve scenario list"))
+def list_scenarios(*, json: common.JsonFlag = False) -> int:
     """List the scenarios: published methodologies, ready to run."""
-    show_titles({name: documents.load(name).title for name in documents.names()}, json=json)
+    common.show_titles({name: documents.load(name).title for name in documents.names()}, json=json)
     return 0
 
 
-@scenario_commands.command(name="show", help_epilogue=example("iocurve scenario show azure-disk"))
-def show_scenario(name: Scenario, /, *, json: JsonFlag = False) -> int:
+@scenario_commands.command(name="show", help_epilogue=common.example("iocurve scenario show azure-disk"))
+def show_scenario(name: Scenario, /, *, json: common.JsonFlag = False) -> int:
     """Print the purpose of a scenario, its measurements and their duration.
 
     Parameters
@@ -490,7 +472,7 @@ def show_scenario(name: Scenario, /, *, json: JsonFlag = False) -> int:
     """
     scenario = documents.load(str(name))
     if json:
-        show_json(scenarios.described(scenario))
+        common.show_json(scenarios.described(scenario))
     else:
         print(scenarios.description(scenario))
     return 0

@@ -11,22 +11,8 @@ from cyclopts import Parameter
 from iocurve.advice import proof_page, slos
 from iocurve.advice import prove as proofs
 from iocurve.advice.slos import Agreement, Slo
+from iocurve.cli import common
 from iocurve.cli.checks import STATUS
-from iocurve.cli.common import (
-    AtLeast1,
-    BandwidthBytes,
-    Count,
-    JsonFlag,
-    Many,
-    QuietFlag,
-    Ratio,
-    SizeBytes,
-    TargetText,
-    TimeNs,
-    refuse,
-    show,
-    show_json,
-)
 from iocurve.cli.exits import status
 from iocurve.cli.measure import FILES, FileOptions
 from iocurve.cli.size import machine_of
@@ -46,25 +32,25 @@ class SloOptions:
     profile: str | None = None
     """A service level (iocurve profile list), or a profile file that ends in .toml: your contract as formulas
     (docs/volume.md). Its published limits are the SLOs."""
-    quota: SizeBytes | None = None
+    quota: common.SizeBytes | None = None
     """Size that was bought: 2TiB."""
-    throughput: BandwidthBytes | None = None
+    throughput: common.BandwidthBytes | None = None
     """Throughput SLO: 128MiB/s."""
-    iops: Count | None = None
+    iops: common.Count | None = None
     """SLO of operations per second, in blocks of 4 KiB."""
-    p99: TimeNs | None = None
+    p99: common.TimeNs | None = None
     """SLO of the 99th percentile of the latency of 4 KiB operations."""
-    mean: TimeNs | None = None
+    mean: common.TimeNs | None = None
     """SLO of the mean latency of 4 KiB operations."""
-    latency_depth: AtLeast1 = 1
+    latency_depth: common.AtLeast1 = 1
     """Queue depth at which the latency SLOs hold."""
-    kinds: Annotated[tuple[Kind, ...], Many] = ("any",)
+    kinds: Annotated[tuple[Kind, ...], common.Many] = ("any",)
     """Operations of the SLOs of --throughput, --iops and latencies; any: reads and writes, each."""
     source: str = "contract"
     """The document that states --throughput, --iops and latencies, for the page."""
-    burst_time: TimeNs = 120 * SECOND_NS
+    burst_time: common.TimeNs = 120 * SECOND_NS
     """Longest time for which a burst is measured; a longer one is inconclusive."""
-    sustained: TimeNs | None = None
+    sustained: common.TimeNs | None = None
     """Measure each rate that is kept again for this long, and judge its last third: 60m outlasts a burst. Default: 1.75
     times a stated burst; without one, a rate only "holds for at least" the time in which it was seen. 0s: never."""
 
@@ -82,12 +68,12 @@ class SloOptions:
         if not found:
             reason = "no SLO of a contract is given: add --throughput, --iops, --p99 or --mean"
             given = replace(self, burst_time=SLOS.burst_time, sustained=SLOS.sustained)
-            refuse(reason, replace(given, profile=None, quota=None))
+            common.refuse(reason, replace(given, profile=None, quota=None))
         elif self.p99 is None and self.mean is None:
             depth = None if self.latency_depth == 1 else self.latency_depth
-            refuse("no latency SLO is given: add --p99 or --mean", latency_depth=depth)
+            common.refuse("no latency SLO is given: add --p99 or --mean", latency_depth=depth)
         if self.profile is None:
-            refuse("this is the size of a service level; add --profile", quota=self.quota)
+            common.refuse("this is the size of a service level; add --profile", quota=self.quota)
         else:
             if self.quota is None:
                 raise DialectError([Diagnostic("--profile: add --quota, the size that was bought")])
@@ -104,18 +90,18 @@ EXIT_NOT_DELIVERED = 6
 
 
 def prove(
-    target: TargetText,
+    target: common.TargetText,
     /,
     *,
     agreement: SloOptions = SLOS,
-    size: SizeBytes = 256 * MIB,
-    tolerance: Ratio = 0.02,
+    size: common.SizeBytes = 256 * MIB,
+    tolerance: common.Ratio = 0.02,
     vm: str | None = None,
-    search_time: TimeNs | None = None,
+    search_time: common.TimeNs | None = None,
     out: Path = Path("iocurve-proof"),
     files: FileOptions = FILES,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    json: common.JsonFlag = False,
+    quiet: common.QuietFlag = False,
 ) -> int:
     """Verify whether a volume meets its SLOs: pass, fail, or inconclusive; exit status 0, 4 or 5.
 
@@ -152,9 +138,9 @@ def prove(
     result, proof = proofs.prove(request, out, quiet=quiet or json)
     page = proof_page.write(proof, result, size, out)
     if json:
-        show_json(proof_page.document(proof))
+        common.show_json(proof_page.document(proof))
     elif not quiet:
-        show(Table(proof_page.COLUMNS, proof_page.rows(proof), sentences=proof_page.COLUMNS))
+        common.show(Table(proof_page.COLUMNS, proof_page.rows(proof), sentences=proof_page.COLUMNS))
         for text in proof.agreement.not_judged:
             print(f"not judged: {text}")
         whose = "page for the supplier" if proof.verdict in ("failed", "passed") else "page"

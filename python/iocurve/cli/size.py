@@ -12,20 +12,7 @@ from cyclopts import Parameter
 from iocurve.advice import sizing
 from iocurve.advice.demand import Demand, MeasuredDemand, measured_demand, read_prices
 from iocurve.advice.sizing import SizingSection
-from iocurve.cli.common import (
-    AtLeast1,
-    BandwidthBytes,
-    Count,
-    Flag,
-    JsonFlag,
-    Many,
-    Mix,
-    SizeBytes,
-    TimeNs,
-    refuse,
-    show,
-    show_json,
-)
+from iocurve.cli import common
 from iocurve.foundation.errors import Diagnostic, DialectError, unknown
 from iocurve.report.table import Table
 from iocurve.targets import disk as disks
@@ -38,19 +25,19 @@ Kind = Literal["volume", "disk"]
 class DemandOptions:
     """The load that must be carried."""
 
-    throughput: BandwidthBytes | None = None
+    throughput: common.BandwidthBytes | None = None
     """Throughput, reads and writes together: 4500MiB/s."""
-    iops: Count | None = None
+    iops: common.Count | None = None
     """Operations per second, reads and writes together: 100k."""
-    mix: Mix | None = None
+    mix: common.Mix | None = None
     """Per cent of reads and of writes: 70:30. Default: 100:0, or that of --from."""
-    bs: SizeBytes | None = None
+    bs: common.SizeBytes | None = None
     """Size of an operation: 8k. Throughput and IOPS then follow from each other. Default: each counts by itself."""
-    latency: TimeNs | None = None
+    latency: common.TimeNs | None = None
     """Mean latency of an operation, for Little's law: 1ms. Service levels that are slower are left out."""
-    round_trip: TimeNs | None = None
+    round_trip: common.TimeNs | None = None
     """Network round trip, for the TCP window. Default: the latency."""
-    capacity: SizeBytes = 0
+    capacity: common.SizeBytes = 0
     """Data that must fit."""
     from_: Annotated[Path | None, Parameter(name="--from")] = None
     """A result.json, its directory, or an observation (iocurve observe --out), for what is not given: mix, block size,
@@ -65,13 +52,13 @@ class DecidedOptions:
     have: str | None = None
     """Print what this delivers instead: premium:70.31TiB, large-ultra:100TiB, premium-ssd-p30:3 (disks in a stripe), or
     disk:NAME?cache=read-only&vm=NAME."""
-    clients: AtLeast1 | None = None
+    clients: common.AtLeast1 | None = None
     """Number of client machines."""
     vm: str | None = None
     """Size of the machines, e.g. D32s_v5 (iocurve disk list)."""
-    nconnect: AtLeast1 | None = None
+    nconnect: common.AtLeast1 | None = None
     """TCP connections of each client. Default: what the service level's pages advise."""
-    only: Annotated[tuple[Kind, ...], Many] = ()
+    only: Annotated[tuple[Kind, ...], common.Many] = ()
     """Size volumes or disks only."""
     prices: Path | None = None
     """Your prices, a TOML file (docs/sizing.md); alternatives are then sorted by price."""
@@ -95,9 +82,9 @@ def size(
     *,
     demand: DemandOptions = DEMAND,
     decided: DecidedOptions = DECIDED,
-    sources: Flag = False,
-    json: JsonFlag = False,
-    markdown: Flag = False,
+    sources: common.Flag = False,
+    json: common.JsonFlag = False,
+    markdown: common.Flag = False,
 ) -> int:
     """Size volumes, shares, disks and clients for a load, or print what a configuration delivers.
 
@@ -109,27 +96,27 @@ def size(
         Print Markdown.
     """
     if json:
-        refuse("--json prints the whole answer as JSON; choose one", markdown=markdown)
+        common.refuse("--json prints the whole answer as JSON; choose one", markdown=markdown)
     if sources:
-        refuse("--sources prints all facts; leave out the load and what is decided", demand, decided)
+        common.refuse("--sources prints all facts; leave out the load and what is decided", demand, decided)
         return _sources(json=json, markdown=markdown)
     vm = machine_of(decided.vm)
     if decided.have is not None:
         reason = "--have prints what a configuration delivers; leave out one of them"
-        refuse(reason, only=decided.only, prices=decided.prices, capacity=demand.capacity or None)
-        refuse("--have counts connections by --latency; leave out the round trip", round_trip=demand.round_trip)
+        common.refuse(reason, only=decided.only, prices=decided.prices, capacity=demand.capacity or None)
+        common.refuse("--have counts connections by --latency; leave out the round trip", round_trip=demand.round_trip)
         if not (demand.iops or demand.throughput or demand.from_):
-            refuse("the latency is that of a load: add --iops or --throughput", latency=demand.latency)
+            common.refuse("the latency is that of a load: add --iops or --throughput", latency=demand.latency)
         wanted, _ = _wanted(demand)
         wanted = wanted.completed() if wanted.iops or wanted.bytes_per_s else wanted
         chain = sizing.chain(decided.have, demand=wanted, clients=decided.clients, vm=vm, nconnect=decided.nconnect)
         if json:
-            show_json(chain.to_builtins())
+            common.show_json(chain.to_builtins())
             return 0
         return _show(list(sizing.chain_sections(chain)), markdown=markdown)
     found = _sized(demand, decided, vm)
     if json:
-        show_json(found.to_builtins())
+        common.show_json(found.to_builtins())
         return 0
     return _show(list(sizing.sizing_sections(found)), markdown=markdown)
 
@@ -180,7 +167,7 @@ def _sized(options: DemandOptions, decided: DecidedOptions, vm: str | None) -> s
 def _sources(*, json: bool, markdown: bool) -> int:
     rows = sizing.sources()
     if json:
-        show_json(rows)
+        common.show_json(rows)
         return 0
     columns = ("subject", "fact", "value", "source")
     table = Table(columns, [tuple(row.values()) for row in rows], sentences=columns)
@@ -199,5 +186,5 @@ def _show(sections: Sequence[SizingSection], *, markdown: bool) -> int:
         for line in lines:
             print(f"  {line}" if title else line)
         if table:
-            show(table)
+            common.show(table)
     return 0

@@ -13,28 +13,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from iocurve.cli.common import (
-    PARAMETERS,
-    AtLeast1,
-    BandwidthText,
-    Flag,
-    FractionText,
-    JsonFlag,
-    Many,
-    Operations,
-    Port,
-    SizeText,
-    TimeNs,
-    TimeText,
-    example,
-    given,
-    records,
-    refuse,
-    show,
-    show_json,
-    show_titles,
-    usage,
-)
+from iocurve.cli import common
 from iocurve.foundation.errors import Diagnostic, DialectError
 from iocurve.foundation.units import SECOND_NS, format_bytes, format_duration
 from iocurve.report.table import Table
@@ -50,7 +29,9 @@ Profile = Annotated[str, Parameter(completer=lambda _: profiles.names())]
 
 
 app = App(
-    name="volume", help="Serve an NFS volume with a service level; change it and watch it.", group_parameters=PARAMETERS
+    name="volume",
+    help="Serve an NFS volume with a service level; change it and watch it.",
+    group_parameters=common.PARAMETERS,
 )
 
 
@@ -63,32 +44,32 @@ class LimitOptions:
     """Service level (iocurve profile list), or a profile file that ends in .toml; standard, premium and ultra are
     short for anf-…: 16, 64 or 128 MiB/s per TiB of quota. Default of a new volume: anf-ultra; with --throughput,
     unlimited."""
-    quota: SizeText | None = None
+    quota: common.SizeText | None = None
     """Size of the volume: 4TiB. Many profiles derive their limits from it. Default of a new volume: 4TiB."""
-    throughput: BandwidthText | None = None
+    throughput: common.BandwidthText | None = None
     """Throughput limit per second, reads and writes together, instead of the profile's: 512MiB, 1.5GiB. A profile
     with manual QoS limits it to the throughput of the pool."""
-    iops: Operations | None = None
+    iops: common.Operations | None = None
     """IOPS limit, reads and writes together, instead of the profile's."""
-    latency: TimeText | None = None
+    latency: common.TimeText | None = None
     """Latency added to each read and write, instead of the profile's: 500us, 2ms."""
-    pool: SizeText | None = None
+    pool: common.SizeText | None = None
     """Size of the capacity pool that --throughput is taken from. Default: the quota."""
-    stored: SizeText | None = None
+    stored: common.SizeText | None = None
     """Stored data for profiles whose limits grow with it: 4TiB. Default: what the volume holds, counted each second."""
-    client_ingress: BandwidthText | None = None
+    client_ingress: common.BandwidthText | None = None
     """Limit of the data that each client receives, which is its reads: 10000MiB."""
-    client_egress: BandwidthText | None = None
+    client_egress: common.BandwidthText | None = None
     """Limit of the data that each client (an IP address) sends, which is its writes: 16000Mb, 16Gb, 1907MiB. A small b
     means bits."""
-    client_iops_read: Operations | None = None
+    client_iops_read: common.Operations | None = None
     """Limit of the reads per second of each client."""
-    client_iops_write: Operations | None = None
+    client_iops_write: common.Operations | None = None
     """Limit of the writes per second of each client."""
 
     def settings(self) -> dict[str, Setting]:
         """The settings of ``ExportSpec`` that were given."""
-        return given(vars(self))
+        return common.given(vars(self))
 
 
 @Parameter(name="*")
@@ -96,32 +77,32 @@ class LimitOptions:
 class AccessOptions:
     """The clients that may use an export, and the users that they act as."""
 
-    allow: Annotated[tuple[str, ...], Many] = ()
+    allow: Annotated[tuple[str, ...], common.Many] = ()
     """Clients that may use the export, by address or network; :ro lets them only read: 10.1.0.0/16 10.2.3.4:ro.
     Default: every client that can connect."""
-    read_only: Flag = False
+    read_only: common.Flag = False
     """No client may write."""
-    secure_ports: Flag = False
+    secure_ports: common.Flag = False
     """Clients must call from a port below 1024, which on most machines takes root."""
-    no_root_squash: Flag = False
+    no_root_squash: common.Flag = False
     """Carry out root's calls as root. Default: as the anonymous user."""
-    all_squash: Flag = False
+    all_squash: common.Flag = False
     """Carry out all calls as the anonymous user."""
     anonuid: int | None = None
     """The anonymous user. Default: 65534; where the server is not root, its own user."""
     anongid: int | None = None
     """The anonymous group. Default: 65534; where the server is not root, its own group."""
-    suid: Flag = False
+    suid: common.Flag = False
     """Let clients make set-user-ID and set-group-ID files. Default: the bits are ignored."""
-    dev: Flag = False
+    dev: common.Flag = False
     """Let root make device files. Default: refused."""
-    asynchronous: Annotated[Flag, Parameter(name="--async")] = False
+    asynchronous: Annotated[common.Flag, Parameter(name="--async")] = False
     """Reply to changes of names and attributes before they are on stable storage; a crash may undo them. Default: after
     it, as NFS requires."""
 
     def settings(self) -> dict[str, Setting]:
         """The settings of ``ExportSpec`` that were given."""
-        settings = given(vars(self))
+        settings = common.given(vars(self))
         turned_off = {"no_root_squash": "root_squash", "asynchronous": "sync"}
         return settings | {name: False for option, name in turned_off.items() if settings.pop(option, False)}
 
@@ -135,17 +116,17 @@ class VolumeOptions:
     """Address to listen on that other machines can reach: 10.1.2.3, or 0.0.0.0 for all."""
     address: str | None = None
     """Address of this machine's own to listen on. Default: 127.0.0.1."""
-    port: Port = 0
+    port: common.Port = 0
     """TCP port of NFS and MOUNT; 0 takes a free one."""
-    tls: Flag = False
+    tls: common.Flag = False
     """Encrypt the connections (TLS 1.3, RFC 9289), and refuse others. The printed URL has the certificate to trust."""
     tls_certificate: Path | None = None
     """A PEM file with a certificate and its key, for --tls. Default: one that is made at first use and kept."""
     tls_clients: Path | None = None
     """A PEM file with authorities, for --tls: each client must show a certificate that one of them has signed."""
-    max_connections: AtLeast1 | None = None
+    max_connections: common.AtLeast1 | None = None
     """Most open connections; beyond them addresses have equal shares, and idle ones make room. Default: 8192."""
-    fault: Annotated[tuple[str, ...], Many] = ()
+    fault: Annotated[tuple[str, ...], common.Many] = ()
     """Faults to inject, as KIND or KIND=PROBABILITY: flip-bit=1e-6,torn-write. Kinds: flip-bit (per bit read, default
     1e-6), torn-write, lost-write, stale-read, misdirected-write, eio, enospc, lost-create, misdirected-rename,
     stale-attributes (per operation, default 1e-3)."""
@@ -156,7 +137,7 @@ class VolumeOptions:
 
     def settings(self) -> dict[str, Setting]:
         """The settings of ``VolumeSpec`` that were given."""
-        return given(
+        return common.given(
             vars(self)
             | {"port": self.port or None, "fault_log": self.fault_log and str(self.fault_log)}
             | {name: path and str(path.absolute()) for name, path in self._tls_paths().items()}
@@ -169,17 +150,19 @@ class VolumeOptions:
 LIMITS, ACCESS, VOLUME = LimitOptions(), AccessOptions(), VolumeOptions()
 
 
-@app.command(name="serve", help_epilogue=example("iocurve volume serve --profile anf-ultra --quota 4TiB --port 2049"))
+@app.command(
+    name="serve", help_epilogue=common.example("iocurve volume serve --profile anf-ultra --quota 4TiB --port 2049")
+)
 def serve_volume(
     *,
     limits: LimitOptions = LIMITS,
-    speed: FractionText | None = None,
+    speed: common.FractionText | None = None,
     store: str | None = None,
     access: AccessOptions = ACCESS,
-    export: Annotated[tuple[str, ...], Many] = (),
+    export: Annotated[tuple[str, ...], common.Many] = (),
     config: Path | None = None,
     volume: VolumeOptions = VOLUME,
-    metrics: Port | None = None,
+    metrics: common.Port | None = None,
     metrics_address: str | None = None,
 ) -> int:
     """Serve an NFS volume (versions 3 and 4.1) from this process until Ctrl-C; it needs no root and no portmapper.
@@ -205,8 +188,8 @@ def serve_volume(
         Address of --metrics. Default: 127.0.0.1.
     """
     if metrics is None:
-        refuse("this is the address of --metrics; add --metrics PORT", metrics_address=metrics_address)
-    one = limits.settings() | given({"speed": speed, "store": store}) | access.settings()
+        common.refuse("this is the address of --metrics; add --metrics PORT", metrics_address=metrics_address)
+    one = limits.settings() | common.given({"speed": speed, "store": store}) | access.settings()
     spec = _volume_spec(one, export, config, volume.settings())
     with ExitStack() as stack:
         ending = stack.enter_context(_end_held_back())
@@ -251,10 +234,17 @@ def _metrics_server(answers: control.Control, address: str, port: int) -> Abstra
 
 
 @app.command(
-    name="set", usage=usage("volume set", "[VOLUME]"), help_epilogue=example("iocurve volume set --throughput 200MiB")
+    name="set",
+    usage=common.usage("volume set", "[VOLUME]"),
+    help_epilogue=common.example("iocurve volume set --throughput 200MiB"),
 )
 def set_volume(
-    volume: str | None = None, /, *, export: str | None = None, limits: LimitOptions = LIMITS, json: JsonFlag = False
+    volume: str | None = None,
+    /,
+    *,
+    export: str | None = None,
+    limits: LimitOptions = LIMITS,
+    json: common.JsonFlag = False,
 ) -> int:
     """Change the limits and the size of a running volume. Clients stay connected.
 
@@ -277,17 +267,24 @@ def set_volume(
     with control.Client(volume) as client:
         done = client.set(SetRequest(export=export or client.export).replace(**changes))
     if json:
-        show_json(done.to_builtins())
+        common.show_json(done.to_builtins())
         return 0
     print(f"{done.export}: {done.profile}, {format_bytes(done.quota_bytes)}, {done.limits.throughput or 'no limit'}")
     return 0
 
 
 @app.command(
-    name="stats", usage=usage("volume stats", "[VOLUME]"), help_epilogue=example("iocurve volume stats --watch")
+    name="stats",
+    usage=common.usage("volume stats", "[VOLUME]"),
+    help_epilogue=common.example("iocurve volume stats --watch"),
 )
 def volume_stats(
-    volume: str | None = None, /, *, interval: TimeNs = SECOND_NS, watch: Flag = False, json: Flag = False
+    volume: str | None = None,
+    /,
+    *,
+    interval: common.TimeNs = SECOND_NS,
+    watch: common.Flag = False,
+    json: common.Flag = False,
 ) -> int:
     """Show rates and latencies of a running volume by export, client and connection.
 
@@ -350,16 +347,16 @@ def _end_held_back() -> Iterator[set[signal.Signals]]:
 profile_commands = App(name="profile", help="List and show service levels of volumes.")
 
 
-@profile_commands.command(name="list", help_epilogue=example("iocurve profile list"))
-def list_profiles(*, json: JsonFlag = False) -> int:
+@profile_commands.command(name="list", help_epilogue=common.example("iocurve profile list"))
+def list_profiles(*, json: common.JsonFlag = False) -> int:
     """List the service levels of volumes. A volume also takes a profile file of your own."""
-    show_titles({name: profiles.load(name).title for name in profiles.names()}, json=json)
+    common.show_titles({name: profiles.load(name).title for name in profiles.names()}, json=json)
     return 0
 
 
-@profile_commands.command(name="show", help_epilogue=example("iocurve profile show anf-ultra"))
+@profile_commands.command(name="show", help_epilogue=common.example("iocurve profile show anf-ultra"))
 def show_profile(
-    name: Annotated[str, Parameter(completer=lambda _: profiles.names())], /, *, json: JsonFlag = False
+    name: Annotated[str, Parameter(completer=lambda _: profiles.names())], /, *, json: common.JsonFlag = False
 ) -> int:
     """Print the values of a service level, each with its source.
 
@@ -370,10 +367,10 @@ def show_profile(
     """
     title, rows = profiles.load(name).title, describe(name)
     if json:
-        show_json({"name": name, "title": title, "figures": records(("figure", "value", "source"), rows)})
+        common.show_json({"name": name, "title": title, "figures": common.records(("figure", "value", "source"), rows)})
         return 0
     print(f"{name}: {title}")
     if rows:
         source = "page of learn.microsoft.com" if name in profiles.names() else "source"
-        show(Table(("figure", "value", source), rows, sentences=["value", source]))
+        common.show(Table(("figure", "value", source), rows, sentences=["value", source]))
     return 0

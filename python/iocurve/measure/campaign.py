@@ -164,12 +164,20 @@ class Campaign:
         """Expected time of all points with their turns, for the view and for repeats; 0 where it is unknown."""
         self._seconds_again = 0.0
         """Time that repeats of disturbed runs took so far."""
-        self._ends_s = math.inf
+        self._ends_s = self._share_ends_s = self._again_most_s = math.inf
         self._turns_began_s = 0.0
 
     def limit_time(self, patience_ns: int | None) -> None:
         """The time that is left from now on; None: any."""
         self._ends_s = math.inf if patience_ns is None else monotonic() + patience_ns / SECOND_NS
+        self._share_ends_s = self._ends_s
+
+    def share_time(self, share: float, expected_s: float) -> None:
+        """The points that follow have this part of the time that is left; what they are not expected to need of it is
+        for repeats of disturbed runs."""
+        has_s = share * self.seconds_left
+        self._share_ends_s = monotonic() + has_s
+        self._again_most_s = self._seconds_again + has_s - expected_s
 
     @property
     def seconds_left(self) -> float:
@@ -182,10 +190,16 @@ class Campaign:
         self.result = self.result.with_note("left_out", text + (" …" if names[NAMED_MAX:] else ""), "info")
 
     def ends_turns(self, done: int, rounds: int, enough: EnoughTurns) -> bool:
-        """True after ``done`` of at most ``rounds`` rounds if they are enough, or another one would take too long."""
+        """True after ``done`` of at most ``rounds`` rounds if they are enough, or another one would take too long.
+
+        An interval needs ``PAIRS_MIN``, which may take time from the points after these.
+        """
+        now = monotonic()
+        without_repeats = now - self._seconds_again
         if not done:
-            self._turns_began_s = monotonic()
-        elif (monotonic() - self._turns_began_s) / done > self.seconds_left:
+            self._turns_began_s = without_repeats
+        round_s = (without_repeats - self._turns_began_s) / max(1, done)
+        if done and now + round_s > (self._ends_s if done < PAIRS_MIN else self._share_ends_s):
             text = f"{option('search_time')} ended the runs after {done} of {rounds}"
             self.result = self.result.with_note("left_out", text, "info")
             return True
@@ -460,7 +474,8 @@ class Campaign:
             text = f"noisy runs were measured again for {time}, and then no more"
             self.result = self.result.with_note("repeats_over", text, "info")
             return False
-        return attempts.wants_more and not (attempts.runs and self.seconds_left <= 0)
+        is_over = monotonic() >= self._share_ends_s or self._seconds_again >= self._again_most_s
+        return attempts.wants_more and not (attempts.runs and is_over)
 
     def _show(
         self, one: Measurement, plan: Plan, turn: tuple[int, int] = (1, 1), *, is_again: bool = False, name: str = ""

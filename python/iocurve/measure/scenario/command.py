@@ -17,9 +17,9 @@ from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS, counted, format_
 from iocurve.job.model import Load, Said, Section, TreeLoad
 from iocurve.measure import campaign as campaigns
 from iocurve.measure.data_set import MULTIPLE_BYTES
-from iocurve.measure.scenario import caches, runner
 from iocurve.measure.scenario import document as documents
-from iocurve.measure.scenario.cases import Case, CaseGroup, Cases, groups_of, scaled
+from iocurve.measure.scenario import runner
+from iocurve.measure.scenario.cases import Case, Cases, groups_of, scaled
 from iocurve.measure.scenario.document import Family, Form, Scenario
 from iocurve.measure.scenario.runner import FormName, Request
 from iocurve.measure.search.command import workload_of
@@ -223,9 +223,9 @@ def announcement(request: Request) -> str:
     """The line that starts a run: ``anf-nconnect, short form: 20 points, about 2 min``."""
     known = {name: targets.facts_of(target) for name, target in request.targets.items()}
     facts = _form_facts(request.scenario, request.form, known, request.is_wanted)
-    is_known = all(one.cap("throughput_bytes_per_s") for one in known.values())
-    more = "" if is_known else ", plus the time to lay out files and to fill caches"
-    time = f"about {_rounded(facts.expected_ns)}{more}"
+    more = "" if runner.are_known(known) else ", plus the time to lay out files and to fill caches"
+    most_ns = request.patience_ns or runner.longest_ns(request.form_name, facts.expected_ns, known)
+    time = f"about {_rounded(facts.expected_ns)}{more}" + (f", at most {_rounded(most_ns)}" if most_ns else "")
     return f"{request.scenario.name}, {request.form_name} form: {counted(facts.points, 'point')}, {time}"
 
 
@@ -236,7 +236,8 @@ def _form_facts(
     cases = [case for case in points.all() if is_wanted(case)]
     groups = groups_of(cases, scenario.comparisons, form)
     measured_ns = sum(group.measured_ns for group in groups)
-    return FormFacts(form, len(cases), measured_ns, _expected_ns(points, groups, known))
+    expected_ns = runner.ONCE_NS + sum(runner.times_ns(points, groups, known))
+    return FormFacts(form, len(cases), measured_ns, expected_ns)
 
 
 def described(scenario: Scenario) -> dict[str, object]:
@@ -398,53 +399,6 @@ def earlier(request: Request, directory: Path) -> Result:
             f"{option('resume')}: {path} is of another scenario, form or target; choose another {option('out')}"
         )
     return found
-
-
-# ---- the time of a scenario
-
-
-RUN_NS = 120 * MILLISECOND_NS
-"""Time to start and to end a run: threads, connections, files that are opened."""
-ONCE_NS = 4 * SECOND_NS
-"""Time to start the targets, and to write the report."""
-
-
-def _expected_ns(cases: Cases, groups: Sequence[CaseGroup], targets: Mapping[str, TargetFacts]) -> int:
-    """The time of all points with their ramps, caches and files, before they run.
-
-    The time of each turn with its ramp is exact; the time around it is an estimate for two processors. Points that
-    others disturb, and servers that are slower than what they state, take longer.
-    Data is read and written at the throughput that a target states; where it states none, that time is left out.
-    """
-    total = ONCE_NS
-    checked: set[str] = set()
-    for group in groups:
-        for case in group.cases:
-            total += group.rounds * (group.ramp_ns + group.turn_ns + _before_ns(case, cases, targets) + RUN_NS)
-            if case.family.cache != "untouched" and case.reads and case.family.name not in checked:
-                checked.add(case.family.name)
-                total += 2 * caches.CHECK_PAIRS * (caches.turn_ns(cases.form_of(case).runtime_ns) + RUN_NS)
-    loaded = {name for group in groups for case in group.cases for name in case.on}
-    needs_more = any(case.family.cache == "uncached" for group in groups for case in group.cases)
-    data = cases.form.size_bytes + (cases.form.unrelated_bytes if needs_more else 0)
-    return total + sum(_moved_ns(data, targets[name]) for name in loaded)
-
-
-def _before_ns(case: Case, cases: Cases, targets: Mapping[str, TargetFacts]) -> int:
-    """The time to bring caches into the state that a case asks for."""
-    form, policy = cases.form_of(case), case.family.cache
-    if policy == "untouched":
-        return 0
-    if policy == "cached":
-        return form.length_ns + RUN_NS
-    data = cases.form.size_bytes if policy == "warmed" else cases.form.unrelated_bytes
-    settle_ns = form.settle_ns or (form.runtime_ns if policy == "warmed" else 0)
-    return settle_ns + sum(_moved_ns(data, targets[name]) + RUN_NS for name in case.on)
-
-
-def _moved_ns(size_bytes: int, facts: TargetFacts) -> int:
-    throughput = facts.cap("throughput_bytes_per_s")
-    return size_bytes * SECOND_NS // throughput if throughput else 0
 
 
 def _rounded(time_ns: int) -> str:

@@ -27,7 +27,7 @@ from iocurve.engine.derived import on_existing_files, with_workers
 from iocurve.engine.outcome import Live
 from iocurve.engine.plan import Plan
 from iocurve.foundation.errors import Interrupted, IocurveError, TargetError, option, remedies
-from iocurve.foundation.units import SECOND_NS, counted, format_bytes, format_duration
+from iocurve.foundation.units import MILLISECOND_NS, SECOND_NS, counted, format_bytes, format_duration
 from iocurve.job.model import Job
 from iocurve.job.resolve import plan_here
 from iocurve.measure import campaign as campaigns
@@ -37,13 +37,14 @@ from iocurve.measure.data_set import require_reachable
 from iocurve.measure.deployment import assigned
 from iocurve.measure.machines import THIS_MACHINE, Machines
 from iocurve.measure.run_files import RunFiles, tell_leftovers
-from iocurve.measure.scenario.caches import Caches
+from iocurve.measure.scenario.caches import CHECK_PAIRS, Caches, turn_ns
 from iocurve.measure.scenario.cases import Case, CaseGroup, Cases, groups_of
 from iocurve.measure.scenario.document import Form, Scenario
 from iocurve.measure.why import diagnose
 from iocurve.report.progress import View
 from iocurve.result import reference
 from iocurve.result.document import FamilyFacts, Point, Probe, Result, ScenarioFacts, TargetFacts
+from iocurve.result.paired import PAIRS_MIN
 from iocurve.targets import opened_target
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import OpenedTarget
@@ -89,7 +90,7 @@ class Request(msgspec.Struct, frozen=True):
     bought: TargetFacts | None = None
     """The service level and the quota of a target that does not state them, and the limits that follow."""
     patience_ns: int | None = None
-    """No point starts that would end after this time, and those left out are named. Default: all are measured."""
+    """No point starts that would end after this time, and those left out are named. Default: ``longest_ns``."""
 
     def facts(self, target: Target) -> TargetFacts:
         """The facts of a target, with what was bought."""
@@ -233,11 +234,16 @@ class _Run:
         caches = Caches(self.cases, self._plan, campaign.prepare)
         groups = groups_of(cases, self.request.scenario.comparisons, self.request.form)
         campaign.seconds_planned = self._planned_ns(groups) / SECOND_NS
-        campaign.limit_time(self.request.patience_ns)
+        facts = {name: one.facts for name, one in self.found.items()}
+        rest_ns = times_ns(self.cases, groups, facts)
+        most_ns = longest_ns(self.request.form_name, ONCE_NS + sum(rest_ns), facts)
+        campaign.limit_time(self.request.patience_ns or (most_ns and most_ns - 2 * ONCE_NS))
+        left_out: list[str] = []
         for place, group in enumerate(groups):
-            if place and group.measured_ns > campaign.seconds_left * SECOND_NS:
-                campaign.note_left_out([case.name for group in groups[place:] for case in group.cases])
-                return
+            if place and _least_ns(group) > campaign.seconds_left * SECOND_NS:
+                left_out += [case.name for case in group.cases]
+                continue
+            campaign.share_time(rest_ns[place] / sum(rest_ns[place:]), rest_ns[place] / SECOND_NS)
             measurements = [self._measurement(case, group, caches) for case in group.cases]
             if group.rounds > 1:
                 campaign.take_turns(measurements, group.rounds, self.request.enough_turns or every_turn)
@@ -246,6 +252,8 @@ class _Run:
                     with campaign.going_on():
                         campaign.measure(measurement)
             self.files.identify()
+        if left_out:
+            campaign.note_left_out(left_out)
         if self.request.probe and self.request.machines is THIS_MACHINE and not campaign.result.perturbation_tests:
             seconds = PROBE_SHORT_S if self.request.form_name == "short" else PROBE_LONG_S
             seconds = min(seconds, campaign.seconds_left)
@@ -289,7 +297,7 @@ class _Run:
             before=lambda: preparations.append(caches.prepare(case, plan)),
             after=after,
             plan_again=lambda: _longer(self._plan(case.job), LONGER_MAX if is_short else 1),
-            repeats_max=0 if self.request.patience_ns else self.request.repeats_max,
+            repeats_max=self.request.repeats_max,
             margin=self.request.margin or self.request.scenario.margin,
             runs_chosen=self.request.enough_turns is not None,
             compared=group.compared(case),
@@ -301,6 +309,76 @@ class _Run:
             plan = assigned(plan, self.clients[job.name])
         self.files.announce(plan)
         return plan
+
+
+# ---- the time of a scenario
+
+
+RUN_NS = 120 * MILLISECOND_NS
+"""Time to start and to end a run: threads, connections, files that are opened."""
+ONCE_NS = 4 * SECOND_NS
+"""Time to start the targets, and to write the report."""
+SHORT_NS = 120 * SECOND_NS
+"""The short form of a scenario ends after this time, or the one that is expected if that is longer."""
+SLACK = 1.5
+"""Another form ends after this multiple of the time that is expected, if that is known."""
+
+
+def are_known(targets: Mapping[str, TargetFacts]) -> bool:
+    """True if the time to lay out files and to fill caches is known."""
+    return all(one.cap("throughput_bytes_per_s") for one in targets.values())
+
+
+def longest_ns(form: FormName, expected_ns: int, targets: Mapping[str, TargetFacts]) -> int | None:
+    """The time after which a run ends, with fewer repetitions and points; None: it ends with its last point."""
+    if form == "short":
+        return max(SHORT_NS, expected_ns)
+    return max(SHORT_NS, round(SLACK * expected_ns)) if are_known(targets) else None
+
+
+def times_ns(cases: Cases, groups: Sequence[CaseGroup], targets: Mapping[str, TargetFacts]) -> list[int]:
+    """The time of each group with its ramps, caches and files, before it runs.
+
+    The time of each turn with its ramp is exact; the time around it is an estimate for two processors. Points that
+    others disturb, and servers that are slower than what they state, take longer.
+    Data is read and written at the throughput that a target states; where it states none, that time is left out.
+    """
+    needs_more = any(case.family.cache == "uncached" for group in groups for case in group.cases)
+    data = cases.form.size_bytes + (cases.form.unrelated_bytes if needs_more else 0)
+    loaded = {name for group in groups for case in group.cases for name in case.on}
+    laid_out_ns = sum(_moved_ns(data, targets[name]) for name in loaded)
+    checked: set[str] = set()
+    times: list[int] = []
+    for group in groups:
+        times.append(0 if times else laid_out_ns)
+        for case in group.cases:
+            times[-1] += group.rounds * (group.ramp_ns + group.turn_ns + _before_ns(case, cases, targets) + RUN_NS)
+            if case.family.cache != "untouched" and case.reads and case.family.name not in checked:
+                checked.add(case.family.name)
+                times[-1] += 2 * CHECK_PAIRS * (turn_ns(cases.form_of(case).runtime_ns) + RUN_NS)
+    return times
+
+
+def _before_ns(case: Case, cases: Cases, targets: Mapping[str, TargetFacts]) -> int:
+    """The time to bring caches into the state that a case asks for."""
+    form, policy = cases.form_of(case), case.family.cache
+    if policy == "untouched":
+        return 0
+    if policy == "cached":
+        return form.length_ns + RUN_NS
+    data = cases.form.size_bytes if policy == "warmed" else cases.form.unrelated_bytes
+    settle_ns = form.settle_ns or (form.runtime_ns if policy == "warmed" else 0)
+    return settle_ns + sum(_moved_ns(data, targets[name]) + RUN_NS for name in case.on)
+
+
+def _moved_ns(size_bytes: int, facts: TargetFacts) -> int:
+    throughput = facts.cap("throughput_bytes_per_s")
+    return size_bytes * SECOND_NS // throughput if throughput else 0
+
+
+def _least_ns(group: CaseGroup) -> int:
+    """The measured time of as many turns as an interval needs."""
+    return group.measured_ns * min(group.rounds, PAIRS_MIN) // group.rounds
 
 
 def _longer(plan: Plan, factor: int) -> Plan:

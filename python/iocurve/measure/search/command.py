@@ -137,10 +137,14 @@ def curve_search(question: Question, steps: int) -> Measure:
     def search(loads: Loads) -> SearchFacts:
         capacity = knee.find_capacity(loads.closed, question.iodepth_max, loads.look_max)
         loads.family = "curve"
+        seconds = question.effort.rate_ns / SECOND_NS
+        left_out = 0
         for step in range(1, steps + 1):
-            seconds = question.effort.rate_ns / SECOND_NS
+            if step > 1 and loads.campaign.seconds_left < seconds:
+                left_out += 1
+                continue
             loads.open(capacity.mean * step / steps, seconds, None, lambda _operations, _late: False)
-        return curve_facts(question.workload, capacity, steps)
+        return curve_facts(question.workload, capacity, steps, left_out)
 
     return _search(question, "curve", search)
 

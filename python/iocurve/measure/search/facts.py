@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from iocurve.foundation.units import format_duration, format_latency
+from iocurve.foundation.errors import option
+from iocurve.foundation.units import counted, format_duration, format_latency
 from iocurve.measure.search import ceiling, knee, usl
 from iocurve.measure.search.capacity import REPEAT, Range
 from iocurve.result.document import Finding, Interval, Point, SearchFacts
@@ -137,13 +138,14 @@ def length_remarks(points: Sequence[Point]) -> tuple[str, ...]:
     )
 
 
-def curve_facts(workload: str, capacity: Estimate, steps: int) -> SearchFacts:
+def curve_facts(workload: str, capacity: Estimate, steps: int, left_out: int = 0) -> SearchFacts:
     """The findings of a latency curve."""
+    over = f"; {option('search_time')} left out {counted(left_out, 'step')}" if left_out else ""
     return SearchFacts(
         question="latency against load",
         workload=workload,
         findings=(_finding("capacity", "IOPS", capacity),),
-        stopped=f"{steps} even steps up to the closed-loop capacity",
+        stopped=f"{steps} even steps up to the closed-loop capacity{over}",
     )
 
 
