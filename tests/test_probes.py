@@ -126,6 +126,21 @@ def request(target: Path, *, overwrite: bool = False, probe: bool = True) -> Req
     )
 
 
+def test_on_a_noisy_machine_loads_that_hardly_need_it_come_first() -> None:
+    """Small blocks, of which a thread waits for a processor; and large ones, which have as many bytes per second."""
+
+    def page(others: float, waits: float) -> Result:
+        loads = ((16_000, 4 * KIB, "read", 64), (16_000, 4 * KIB, "write", 64), (1_000, 64 * KIB, "read", 16))
+        points = [measured(*load, delay=waits if load[0] > 1000 else 0.05) for load in loads]
+        noisy = [one.replace(machine=present(one.machine).replace(others_share=others)) for one in points]
+        return synthetic.result(noisy, target=SILENT)
+
+    quiet, noisy = page(0.02, 0.0), page(0.5, 0.8)
+    names = [present(runner.next_probe(one, [], lambda _: synthetic.plan([]), {})).name for one in (quiet, noisy)]
+    assert names == ["4096 read 64", "65536 read 16"]
+    assert [*map(runner.probe_short_s, (quiet, noisy))] == [runner.PROBE_SHORT_S, runner.PROBE_NOISY_S]
+
+
 OF_A_BUSY_MACHINE = {"repeats_over"}
 
 
@@ -161,7 +176,7 @@ def test_the_fastest_loads_are_repeated_on_the_files_of_the_run(tmp_path: Path) 
     assert all(one.limit == IOPS and one.elapsed_ns for one in found.perturbation_tests)
     assert [plan.name for plan in diagnosis.repeated] == [one.point for one in found.perturbation_tests]
     first, second = diagnosis.patiences
-    assert runner.PROBE_LEAST_S <= second < first <= runner.PROBE_SHORT_S
+    assert runner.PROBE_LEAST_S <= second < first <= runner.PROBE_NOISY_S
     assert list(tmp_path.iterdir()) == []
 
 

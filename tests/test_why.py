@@ -60,6 +60,7 @@ LONGER = {"end": End(runtime_ns=2 * SECOND_NS, bytes=None, operations=None)}
 
 
 DELAY = "delay,service=constant:200"
+UNEVEN = "stations,count=4,service=exponential:10000"
 ON_BYTES, ON_OPERATIONS = f"bucket,unit=b,rate={BYTES},burst={10 * BLOCK}", f"bucket,rate={RATE},burst=8"
 SERVERS = ExitStack()
 
@@ -186,9 +187,9 @@ def test_others_are_named_where_a_load_without_a_processor_varies() -> None:
 @pytest.mark.parametrize(
     ("limits", "workers", "waited", "code", "runs"),
     [
-        ([ON_BYTES], 1, 0.6, "volume_throughput", 8),
+        ([ON_BYTES], 1, 0.6, "volume_throughput", 7),
         # Few in flight are those of one worker, on its connection.
-        ([ON_OPERATIONS, f"bucket,per=c,rate={0.7 * RATE},burst=8"], 2, 0.6, "volume_iops", 8),
+        ([ON_OPERATIONS, f"bucket,per=c,rate={0.7 * RATE},burst=8"], 2, 0.6, "volume_iops", 7),
         # Threads that hardly slept may be why the rate is the same, so two series agree.
         ([ON_OPERATIONS], 1, 0.8, "volume_iops", 15),
     ],
@@ -218,13 +219,13 @@ def test_a_server_that_slows_down_spends_no_credits() -> None:
 
 
 def test_little_time_gives_less_confidence_and_then_no_verdict() -> None:
-    target = Target("delay,service=constant:5000")
+    target = Target(UNEVEN)
 
     def disturbed(plan: Plan) -> Point:
         return target.run(plan).replace(machine=DISTURBED)
 
-    found, _ = diagnose(load(), SILENT, disturbed, 8, target.now)
-    assert (found.code, found.confidence, found.next_step) == ("depth", "possible", "")
+    found, _ = diagnose(load(), SILENT, disturbed, 15, target.now)
+    assert (found.code, found.confidence, found.next_step) == ("server_parallelism", "possible", "")
     found, _ = diagnose(load(), SILENT, target.run, 3, target.now)
     assert (found.code, found.text) == ("unknown", "the time for probes was over before they could tell")
 
@@ -232,15 +233,18 @@ def test_little_time_gives_less_confidence_and_then_no_verdict() -> None:
 @pytest.mark.parametrize(
     ("limit", "code", "series"),
     [
-        ("delay,service=constant:5000", "depth", 2),
+        (UNEVEN, "server_parallelism", 2),
+        ("delay,service=constant:5000", "depth", 1),
+        (f"{ON_OPERATIONS},per=a", "client_iops", 1),
+        (ON_BYTES, "volume_throughput", 1),
         (ON_OPERATIONS, "volume_iops", 1),
         ("stations,count=4,service=constant:10000", "server_parallelism", 1),
     ],
 )
-def test_two_series_of_probes_agree_unless_nothing_disturbs_one_or_bursts_show_the_cause(
+def test_two_series_of_probes_agree_unless_nothing_disturbs_one_or_it_shows_the_cause(
     limit: str, code: str, series: int
 ) -> None:
-    """A delay makes no burst soon, and gives its operations no waits in steps."""
+    """Delays double no rate, make no burst soon, and give its operations no waits in steps."""
     target = Target(limit, DELAY)
     quiet, _ = diagnose(load(), SILENT, target.run)
     runs = target.runs
@@ -260,6 +264,19 @@ def test_a_quiet_machine_repeats_nothing(limit: str, code: str, runs: int) -> No
     target = Target(limit, DELAY)
     found, _ = diagnose(load(), SILENT, target.run)
     assert (found.code, target.runs) == (code, runs)
+
+
+def test_rates_that_a_target_keeps_in_spite_of_stalls_are_equal() -> None:
+    """Depth 16 at 1,000 IOPS, of which most take 13 ms; intervals at that rate, with stalls between them, or none."""
+
+    def load_of(counts: list[int]) -> MeasuredLoad:
+        kinds = {"read": kind({13_000_000: 900, 43_000_000: 100}, BLOCK)}
+        cells = synthetic.intervals(counts, BLOCK, length_ns=SECOND_NS // 20)
+        return MeasuredLoad(synthetic.point(load(), worker_outcome(kinds, intervals=cells), machine=DISTURBED), SILENT)
+
+    made_up, stalled = load_of([50] * 20), load_of([62] * 16 + [2] * 4)
+    assert [made_up.held_up, stalled.held_up] == pytest.approx([1, 1.23], abs=0.01)
+    assert Response("the same", made_up, stalled).ratio == pytest.approx(1)
 
 
 # ---- variations

@@ -8,7 +8,7 @@ names are right. Families are split by chance into those that rules were set on 
 
 A live page is of iocurve's engine and the stub server with the same limits, one on each processor, with two processes
 that never sleep on the client's or on the server's. Where a point reached less than its rate in simulated time, this
-machine held it, and its processors are a right name as well.
+machine held it, and its processors are a right name as well. Live pages end with their probes.
 """
 
 from __future__ import annotations
@@ -257,13 +257,15 @@ def probed(result: Result, server: Server) -> Result:
     tried: list[str] = []
     known: Known = {}
     plans = {point.name: on_own_files(point.plan) for point in result.points}
-    until_s = server.clock_s + runner.PROBE_SHORT_S
+    until_s = server.clock_s + runner.probe_short_s(result)
     while len(tried) < runner.PROBES_MAX and (point := runner.next_probe(result, tried, plans.get, known)):
         left_s = until_s - server.clock_s
         if left_s < runner.PROBE_LEAST_S:
             break
         tried.append(point.name)
-        limit, base = diagnose(plans[point.name], FACTS, server.run, left_s, lambda: server.clock_s)
+        limit, base = diagnose(
+            plans[point.name], FACTS, server.run, min(left_s, runner.PROBE_PATIENCE_S), lambda: server.clock_s
+        )
         probe = Probe(point=point.name, limit=limit, iops=base.summary().iops, elapsed_ns=SECOND_NS)
         result = result.replace(perturbation_tests=(*result.perturbation_tests, probe))
     return result
@@ -287,12 +289,12 @@ def _of_family(name: str, seed: int, limits: Limits) -> dict[str, Any]:
     return {"kind": name, "seed": seed, "limits": limits, "scored": name not in looked_at()}
 
 
-def _judged(bare: Result, right: Sequence[frozenset[str]], server: Server) -> dict[str, Any]:
+def _judged(bare: Result, right: Sequence[frozenset[str]], server: Server, *, confirms: bool = True) -> dict[str, Any]:
     """The judgement on a page, on the same with probes, and on its fastest point after ``why --confirm``."""
     result = probed(bare, server)
     verdicts = verdicts_of(result)
     fastest = max(range(len(verdicts)), key=lambda at: result.points[at].summary().iops)
-    confirmed = _confirmed(result.points[fastest], verdicts[fastest], server)
+    confirmed = _confirmed(result.points[fastest], verdicts[fastest], server) if confirms else {"final": None}
     return {
         "points": list(LOADS),
         "right": [sorted(one) for one in right],
@@ -301,7 +303,9 @@ def _judged(bare: Result, right: Sequence[frozenset[str]], server: Server) -> di
         "names": [_name(one) in true for one, true in zip(verdicts, right, strict=True) if _name(one) and true],
         "weights": _weights(bare, right),
         "named": [[one.code, one.confidence] if one else None for one in verdicts],
-        "confirmed": judged_name(right[fastest], confirmed["final"], IDLE_SHARE) if right[fastest] else "void",
+        "confirmed": (
+            judged_name(right[fastest], confirmed["final"], IDLE_SHARE) if confirms and right[fastest] else "void"
+        ),
         "fastest": fastest,
         **confirmed,
     }
@@ -344,7 +348,7 @@ def examined_live(busy: Party, name: str, seed: int) -> dict[str, Any]:
             true | frozenset(HELD_UP) if true and share < HELD_SHARE else true
             for true, share in zip(right, shares, strict=True)
         ]
-        found = _judged(bare, right, live)
+        found = _judged(bare, right, live, confirms=False)
     return {**machine.facts(), **_of_family(name, seed, limits), **found, "shares": [round(one, 3) for one in shares]}
 
 

@@ -6,13 +6,14 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from bench.limits.case import HELD_OUT, KINDS, Kind, drawn
+from bench.limits.examine import CONFIDENT, GENERAL
 
 PAGE = Path(__file__).parents[2] / "docs" / "evidence" / "bottlenecks.md"
 COLUMNS = (
@@ -86,7 +87,27 @@ def pages_table(records: Sequence[Mapping[str, Any]]) -> str:
         names = sorted({record["kind"] for record in of_group})
         lines += [_page_row(name, [record for record in of_group if record["kind"] == name]) for name in names]
         lines.append(_page_row("**only scored**" if scored else "**set on**", of_group))
-    return "\n".join([*lines, "", *_reliability(records)])
+    return "\n".join([*lines, "", *_reliability(records), "", *_worst(records)])
+
+
+WORST = 10
+
+
+def _worst(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The pages with most false names, then those with fewest names: what was said of points, and what is true."""
+    pages = [record for record in records if record["judged"] != "void" and record.get("named")]
+    worst = sorted(pages, key=lambda one: (-one["names"].count(False), one["judged"] == "right", len(one["names"])))
+    yield line(("worst pages", "seed", "first page", "said of points", "true of them"))
+    yield line(["---", "---:", *["---"] * 3])
+    for one in worst[:WORST]:
+        said = Counter(
+            named[0] if named and named[1] in CONFIDENT and named[0] not in GENERAL else "inconclusive"
+            for named, true in zip(one["named"], one["right"], strict=True)
+            if true
+        )
+        true = Counter(" or ".join(names) for names in one["right"] if names)
+        counts = (", ".join(f"{name} {count}" for name, count in found.most_common(3)) for found in (said, true))
+        yield line((one["kind"], one["seed"], one["judged"], *counts))
 
 
 RELIABILITY_COLUMNS = (

@@ -56,6 +56,8 @@ SLOW, SLOW_SHARE, SLOW_MIN = 2.0, 0.04, 3
 operations. ..."""
 STARVED_MAX = 0.01
 """... They may be this machine's where its threads waited for a processor for more than this share of the time."""
+UNEVEN_DELAYED = 0.2
+"""A target whose threads wait for a processor for this share of the time completes operations unevenly."""
 DISPERSED = 0.3
 """Part of that which the dispersion of a server's completions has at least."""
 OVERDISPERSED = 3.0
@@ -72,7 +74,7 @@ class Bursts(msgspec.Struct, frozen=True, dict=True):
     completions: tuple[tuple[float, ...], ...]
     """Of each burst the times from its start to each of its completions, in order."""
     starved: float = 0.0
-    """Share of the time for which the load's threads waited for a processor."""
+    """Share of the time for which threads waited for a processor."""
 
     @cached_property
     def last(self) -> Estimate:
@@ -98,9 +100,7 @@ class Bursts(msgspec.Struct, frozen=True, dict=True):
 
     def mean_of(self, count: int) -> Estimate:
         """Mean time to a number of completions, in the median burst."""
-        means = [fmean(burst[:count]) for burst in self.completions]
-        error = MEDIAN_ERROR * robust_deviation(means) / math.sqrt(len(means))
-        return Estimate(median(means), error, len(means))
+        return _median_of([fmean(burst[:count]) for burst in self.completions])
 
     def done_by(self, seconds: float) -> int:
         """Completions until a time in the median burst."""
@@ -109,6 +109,10 @@ class Bursts(msgspec.Struct, frozen=True, dict=True):
     def gain(self, rate: Estimate) -> Estimate:
         """Time of a burst to that of as many operations at a rate."""
         return scaled(product(self.last, rate), 1 / self.size)
+
+
+def _median_of(values: Sequence[float]) -> Estimate:
+    return Estimate(median(values), MEDIAN_ERROR * robust_deviation(values) / math.sqrt(len(values)), len(values))
 
 
 def bursts_of(load: MeasuredLoad, size: int) -> Bursts | None:
@@ -168,7 +172,9 @@ def is_later_than_limits_allow(alone: Bursts, large: Bursts, rate: Estimate) -> 
     A limit lets the first operation through at once after a pause. A server may work on what waits in batches.
     """
     latest = max(alone.latencies) + large.size / rate.mean
-    return large.last.low > LATER * latest
+    # A few that were held up do not count.
+    usual = _median_of([burst[-1] for burst in large.completions])
+    return min(large.last.low, usual.low) > LATER * latest
 
 
 def is_served_in_steps(alone: Bursts, large: Bursts, rate: Estimate) -> bool:

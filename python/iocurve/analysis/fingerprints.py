@@ -27,6 +27,8 @@ MATTERS = 0.1
 """Rates that differ by less than this fraction are the same; a limit that is so close to another holds as well."""
 VAGUE = 0.25
 """An interval that reaches further than this fraction from its ratio does not tell it from another."""
+MADE_UP = 0.03
+"""A ratio so close to 1 or 2 is that of rates which a limit keeps in spite of stalls."""
 CREDITS_S_MIN = 0.25
 """Credits that run out sooner do not limit the load."""
 PERIODIC = 0.5
@@ -55,8 +57,10 @@ class Response(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def estimate(self) -> Estimate:
-        """IOPS with the change to IOPS without, both between stalls of this machine."""
-        return ratio(rate_of(self.changed), rate_of(self.base))
+        """IOPS with the change to IOPS without, between stalls of this machine, unless the target made up for them."""
+        found = ratio(_rate(self.changed), _rate(self.base))
+        is_made_up = any(abs(found.mean / times - 1) <= MADE_UP for times in (1, 2))
+        return found if is_made_up else ratio(rate_of(self.changed), rate_of(self.base))
 
     @property
     def ratio(self) -> float:
@@ -101,9 +105,14 @@ class Response(msgspec.Struct, frozen=True, dict=True):
         return near and factor / bound <= self.estimate.low and self.estimate.high <= factor * bound
 
 
-@lru_cache(maxsize=64)
 def rate_of(load: MeasuredLoad) -> Estimate:
     """IOPS between stalls of this machine, with the error that the intervals of the load show."""
+    return scaled(_rate(load), load.held_up)
+
+
+@lru_cache(maxsize=64)
+def _rate(load: MeasuredLoad) -> Estimate:
+    """IOPS with all stalls."""
     series = rates(load)
     estimate = series_mean(series)
     iops, operations = load.iops(), load.summary.operations
@@ -114,7 +123,7 @@ def rate_of(load: MeasuredLoad) -> Estimate:
     if period := _period(series):
         # A periodic rate is known except for a part of a period, of any size, at either end.
         error = min(error, iops * period / len(series) / math.sqrt(12))
-    return scaled(Estimate(iops, error, max(estimate.batches, FREEDOM_MIN + 1)), load.held_up)
+    return Estimate(iops, error, max(estimate.batches, FREEDOM_MIN + 1))
 
 
 def rates(load: MeasuredLoad) -> list[float]:

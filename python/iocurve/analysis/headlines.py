@@ -15,21 +15,9 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from iocurve.analysis import gains
+from iocurve.analysis import gains, load_names
 from iocurve.analysis.families import GRID_AXES, PointFamily
 from iocurve.analysis.findings import search_load
-from iocurve.analysis.load_names import (
-    KIND_WORDS,
-    KINDS_NAMED_MAX,
-    RateUnit,
-    axis_text,
-    cache_word,
-    load_name,
-    point_load,
-    point_unit,
-    rate_unit,
-    workers_of,
-)
 from iocurve.analysis.published import PublishedComparison
 from iocurve.engine.outcome import WorkerOutcome
 from iocurve.engine.plan import FLUSH_KINDS
@@ -133,7 +121,7 @@ def _best_points(family: PointFamily) -> list[Point]:
     pure = [member for member in family.members if member.axes.get("read_percent") in (100, 0)]
     best: dict[str, Point] = {}
     for member in pure if family.is_mix and pure else family.members:
-        load = point_load(member)
+        load = load_names.point_load(member)
         known = best.setdefault(load, member)
         if member.summary().iops > known.summary().iops:
             best[load] = member
@@ -144,7 +132,7 @@ def _rate_of_point(result: Result, family: PointFamily, member: Point, published
     found = _rate(
         _load(result, member),
         member.summary(),
-        point_unit(member),
+        load_names.point_unit(member),
         place=_place(family, member, ("nconnect", "clients", "target", "depth", "rate")),
         is_published=any(id(other) in published for other in family.members),
     )
@@ -174,14 +162,14 @@ def rate_bounds(point: Point, unit: str) -> str:
 
 def _load(result: Result, member: Point) -> str:
     """The load with what was done about caches: ``8 KiB random writes, no cache``."""
-    cache = cache_word(result, member, member.summary().kinds)
-    return ", ".join(filter(None, (point_load(member), cache)))
+    cache = load_names.cache_word(result, member, member.summary().kinds)
+    return ", ".join(filter(None, (load_names.point_load(member), cache)))
 
 
 def _place(family: PointFamily, member: Point, axes: Iterable[str]) -> str:
     """The values of the axes in which the points of a family differ: ``nconnect 8, depth 64``."""
     named = [axis for axis in axes if family.varies(axis) and axis in member.axes]
-    return ", ".join(axis_text(axis, member.axes[axis]) for axis in named)
+    return ", ".join(load_names.axis_text(axis, member.axes[axis]) for axis in named)
 
 
 def _lowest_latencies(result: Result, family: PointFamily) -> list[_Candidate]:
@@ -216,12 +204,14 @@ def _rates_of_groups(family: PointFamily, *, is_named: bool) -> Iterator[_Candid
     for member in family.members:
         groups = _groups(member)
         for outcomes in groups:
-            total, workers = summarise("", member.plan, outcomes), workers_of(member, outcomes)
+            total, workers = summarise("", member.plan, outcomes), load_names.workers_of(member, outcomes)
             names = [member.name] if is_named else []
             names += [_jobs(outcomes)] if len(groups) > 1 else []
             if total.operations:
                 found = _rate(
-                    ": ".join([*([", ".join(names)] if names else []), load_name(workers)]), total, rate_unit(workers)
+                    ": ".join([*([", ".join(names)] if names else []), load_names.load_name(workers)]),
+                    total,
+                    load_names.rate_unit(workers),
                 )
                 yield _of_point(found, member) if len(groups) == 1 else _marked(found, member)
 
@@ -252,7 +242,9 @@ def _jobs(outcomes: Iterable[WorkerOutcome]) -> str:
 # ---- one rate
 
 
-def _rate(load: str, summary: Summary, unit: RateUnit, place: str = "", *, is_published: bool = False) -> _Candidate:
+def _rate(
+    load: str, summary: Summary, unit: load_names.RateUnit, place: str = "", *, is_published: bool = False
+) -> _Candidate:
     value = summary.mib_per_s if unit == "MiB/s" else summary.iops
     headline = Headline(rate_text(summary, unit), unit, load, _joined(place, *_details(summary, unit)))
     return _Candidate(headline, unit, value, is_published)
@@ -261,12 +253,12 @@ def _rate(load: str, summary: Summary, unit: RateUnit, place: str = "", *, is_pu
 def _details(summary: Summary, unit: str) -> list[str]:
     """The rate in the other unit, and percentiles; of several kinds, the rate and p99 of each of the most frequent."""
     found = [(kind, one) for kind, one in summary.kinds.items() if kind not in FLUSH_KINDS and one.operations]
-    kinds = found if len(found) <= KINDS_NAMED_MAX else sorted(found, key=lambda each: -each[1].operations)
+    kinds = found if len(found) <= load_names.KINDS_NAMED_MAX else sorted(found, key=lambda each: -each[1].operations)
     if len(kinds) > 1:
         shown = " MiB/s" if unit == "MiB/s" else ""
         rates = [
-            (f"{rate_text(totals, unit)}{shown} {KIND_WORDS.get(kind, f'{kind}s')}", _percentile(totals, 99))
-            for kind, totals in kinds[:KINDS_NAMED_MAX]
+            (f"{rate_text(totals, unit)}{shown} {load_names.KIND_WORDS.get(kind, f'{kind}s')}", _percentile(totals, 99))
+            for kind, totals in kinds[: load_names.KINDS_NAMED_MAX]
         ]
         return [", ".join(filter(None, parts)) for parts in rates]
     other = [f"{rate_text(summary, 'MiB/s')} MiB/s"] if unit == "IOPS" and summary.bytes_per_s else []

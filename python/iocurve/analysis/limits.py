@@ -22,7 +22,7 @@ from iocurve.analysis.load_limits import (
 )
 from iocurve.analysis.measured_load import MeasuredLoad, network_evidence
 from iocurve.analysis.observations import SAME, ObservedPoint, observations, tells_nothing
-from iocurve.analysis.run_limits import limits_together
+from iocurve.analysis.run_limits import limits_shown, same_bytes
 from iocurve.analysis.target_limits import caps_used, disk_limit, target_limit, volume_description
 from iocurve.model.fit import PartCeiling, TargetPart
 from iocurve.result.document import Axis, Point, Probe, Result, TargetFacts
@@ -31,9 +31,11 @@ __all__ = ["depth_series", "knee", "limit_of", "verdict_of", "verdicts_of", "vol
 
 GROWTH = 0.05
 """A smaller gain in IOPS from one depth to the next counts as none."""
+NEAR = 0.05
+"""Points of which this machine held one up are at the same value if these differ by no more."""
 
 
-Known = dict[tuple[int, ...], tuple[tuple[Point, ...], dict[int, Limit]]]
+Known = dict[tuple[int, ...], tuple[Sequence[Point], Sequence[ObservedPoint], dict[int, Limit]]]
 """The joint findings on points, by their identities; the points are kept, so that no other has these."""
 
 
@@ -99,11 +101,13 @@ def _together(points: Sequence[Point], result: Result, known: Known) -> dict[int
         if tells_nothing(target):
             key = tuple(map(id, of_target))
             if key not in known:
-                known[key] = tuple(of_target), limits_together(of_target, target)
-            _, shown = known[key]
-            probed = probed_limits(of_target, result.perturbation_tests, shown, target)
-            verdicts |= shown
-            verdicts |= {key: found for key, found in probed.items() if wants_probe(shown.get(key))}
+                seen: Sequence[ObservedPoint] = observations(of_target, target)
+                known[key] = of_target, seen, limits_shown(seen, target)
+            _, seen, shown = known[key]
+            probed = probed_limits(seen, of_target, result.perturbation_tests, shown, target)
+            held_up = {id(point) for point in of_target if _is_of_processors(verdict_of(point, target))}
+            verdicts |= {key: same for key, same in same_bytes(seen, target).items() if key in held_up} | shown
+            verdicts |= {key: one for key, one in probed.items() if wants_probe(shown.get(key))}
     return verdicts
 
 
@@ -200,13 +204,16 @@ def _saturated(series: Sequence[Point], result: Result) -> list[tuple[Point, Lim
 
 
 def probed_limits(
-    points: Sequence[Point], probes: Sequence[Probe], together: Mapping[int, Limit], target: TargetFacts
+    found: Sequence[ObservedPoint],
+    points: Sequence[Point],
+    probes: Sequence[Probe],
+    together: Mapping[int, Limit],
+    target: TargetFacts,
 ) -> dict[int, Limit]:
     """The limits that probes found, by the identity of the points that they speak for.
 
     ``together`` has what the points show without a probe.
     """
-    found = observations(points, target)
     verdicts: dict[int, Limit] = {}
     for probe in probes:
         point = next((one for one in points if one.name == probe.point), None)
@@ -239,7 +246,7 @@ def _verdict(probe: Probe, shown: Limit | None, target: TargetFacts) -> Limit:
 def _alike(point: Point, code: str, found: Sequence[ObservedPoint]) -> Iterator[Point]:
     """Other points at the same value of what the limit counts; at the depth, the same load at smaller depths."""
     probed = next((one for one in found if one.point is point), None)
-    if probed is None or probed.is_held_up:
+    if probed is None or probed.is_starved:
         return
     counts = kind_of(code).counts
     for one in found:
@@ -247,8 +254,11 @@ def _alike(point: Point, code: str, found: Sequence[ObservedPoint]) -> Iterator[
             is_same = (one.load, one.workers, one.connections) == (probed.load, probed.workers, probed.connections)
             if is_same and one.depth <= probed.depth:
                 yield one.point
-        elif counts and _at(probed, TargetPart(*counts)).holds(one):
-            yield one.point
+        elif counts and (at := _at(probed, TargetPart(*counts))).holds(one):
+            # One that this machine held up may be anywhere below a limit.
+            is_known = not (probed.is_held_up or one.is_held_up)
+            if is_known or abs(at.part.value_of(one) - at.value) <= NEAR * at.value:
+                yield one.point
 
 
 def _at(probed: ObservedPoint, part: TargetPart) -> PartCeiling:

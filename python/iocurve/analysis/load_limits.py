@@ -28,6 +28,8 @@ SURE = 0.85
 """From this fraction on, that is certain."""
 CONTENDED = 0.5
 """Others that use more than this fraction of a busy machine hold up whatever else runs on it."""
+EXPLAINED = 0.5
+"""Others kept a thread waiting if they had a processor for this part of the time."""
 PAUSED = 0.3
 """Think time counts as the limit when the load pauses for at least this fraction of the time."""
 DEVICE_SHARE = 0.1
@@ -182,7 +184,8 @@ def _contention(load: MeasuredLoad, machine: MachineUse) -> Limit | None:
     is_busy = machine.busy_share >= BUSY and ours >= others and (waits or others < FOREIGN_SHARE)
     if is_busy or ((machine.target_share or 0.0) * machine.cpus >= BUSY and is_ready):
         return _machine(load, machine)
-    return None
+    # Others may use less of the machine, and most of the processor that a thread waits for.
+    return _foreign(load, machine) if waits and others * machine.cpus >= EXPLAINED * delayed else None
 
 
 def crowded_limit(load: MeasuredLoad) -> Limit | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import median
 
 import msgspec
 
@@ -110,7 +111,8 @@ class MeasuredLoad:
     def held_up(self) -> float:
         """The factor by which the rate would be higher had nothing held up this machine; 1 where nothing did.
 
-        In a closed loop the depth over the median latency is the rate between stalls, which are few and long.
+        In a closed loop the depth over the median latency is the rate between stalls, which are few and long. A rate
+        that most intervals do not have is none: a bucket made up for the stalls.
         """
         summary = self.summary
         median_ns = summary.service.percentile(50)
@@ -120,7 +122,8 @@ class MeasuredLoad:
         if summary.paced or not median_ns or not is_full or is_mixed or not self._is_shared:
             return 1.0
         between_stalls = summary.depth_requested * SECOND_NS / median_ns
-        factor = between_stalls / summary.iops
+        usual = median([interval.iops for interval in self.course] or [between_stalls])
+        factor = min(between_stalls, usual) / summary.iops
         return factor if 1 < factor <= HELD_UP_MAX else 1.0
 
     @property

@@ -9,6 +9,7 @@ the server's own speed, and where the time in flight is that of an idle target, 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
@@ -16,21 +17,21 @@ from typing import Literal
 
 import msgspec
 
-from iocurve.analysis.bursts import VARIED
+from iocurve.analysis.bursts import UNEVEN_DELAYED, VARIED
 from iocurve.analysis.limit_kinds import LIMIT_KINDS, Limit, limit
 from iocurve.analysis.observations import (
     UNLOADED,
     WAITS,
     ObservedPoint,
     connections_pay,
-    observations,
     ratio_bounds,
     same_but_depth,
     waiting,
 )
 from iocurve.foundation.units import MIB, counted, format_bytes, format_depth, format_latency, format_number
 from iocurve.model.fit import Explanation, PartCeiling, TargetPart, explained, has_mixes
-from iocurve.result.document import Point, TargetFacts
+from iocurve.result.document import TargetFacts
+from iocurve.result.stalls import target_starved_share
 
 LIKELY, POSSIBLE, LISTED = 0.95, 0.45, 0.02
 """A limit is named where profiles that share it have the first weight, and possible from the second; less than the last
@@ -38,6 +39,7 @@ is left out of lists."""
 NEARLY_ALL = 10
 """Times of a server of which one is this many times the other are nearly all of the one."""
 LATENCY, ANY_OPERATIONS = TargetPart("in_flight"), TargetPart("iops")
+BYTES_OF_KIND = (TargetPart("bytes_per_s", "read"), TargetPart("bytes_per_s", "write"))
 CRISP, CRISP_OF_MANY, MANY = 0.02, 0.05, 8
 """Points that spread by more may be equal by chance, unless a depth shows that operations wait. The second is for at
 least so many loads of several depths."""
@@ -49,13 +51,8 @@ EITHER = "an IOPS limit, or the server's own speed: these points do not tell the
 OF_CLIENT = "all from {}: a limit of each client looks the same"
 
 
-def limits_together(points: Iterable[Point], target: TargetFacts) -> dict[int, Limit]:
-    """The limits that points show together, by the identity of the point; a point that tells nothing has none."""
-    return limits_shown(observations(points, target), target)
-
-
 def limits_shown(found: Sequence[ObservedPoint], target: TargetFacts) -> dict[int, Limit]:
-    """The same of points that are observed already."""
+    """The limits that points show together, by the identity of the point; a point that tells nothing has none."""
     if not found:
         return {}
     pairs = list(same_but_depth(found))
@@ -65,6 +62,17 @@ def limits_shown(found: Sequence[ObservedPoint], target: TargetFacts) -> dict[in
         for one, share in zip(found, profiles.shares, strict=True)
     }
     return {key: verdict for key, verdict in verdicts.items() if verdict}
+
+
+def same_bytes(found: Sequence[ObservedPoint], target: TargetFacts) -> dict[int, Limit]:
+    """A limit on bytes that is possible, where points with blocks of other sizes have as many of a kind per second."""
+    verdicts = {}
+    for part, one, other in itertools.product(BYTES_OF_KIND, found, found):
+        value = part.value_of(one)
+        if one.block_bytes != other.block_bytes and abs(part.value_of(other) - value) < CRISP * value:
+            text = f"at as many MiB/s of {part.kind}s as {other.name}, which may be a limit"
+            verdicts[id(one.point)] = limit(_code(part), text, target, confidence="possible")
+    return verdicts
 
 
 Pairs = Sequence[tuple[ObservedPoint, ObservedPoint]]
@@ -174,7 +182,9 @@ def _limit_or_server(
     text = f"counts of intervals vary by {spread:.2g} of what random arrivals do, single latencies by {variation:.2g}"
     if spread <= EVEN * variation:
         return ("", "") if _is_soft(at, pairs) else ("limit", f"{text}: too even for a server")
-    return ("server", text) if UNEVEN[0] * variation <= spread <= UNEVEN[1] * variation else ("", "")
+    is_quiet = all(target_starved_share(one.point.machine) < UNEVEN_DELAYED for one in waiting)
+    is_server = is_quiet and UNEVEN[0] * variation <= spread <= UNEVEN[1] * variation
+    return ("server", text) if is_server else ("", "")
 
 
 def _is_soft(at: PartCeiling, pairs: Pairs) -> bool:

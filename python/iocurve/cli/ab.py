@@ -12,18 +12,7 @@ from msgspec.structs import replace
 
 from iocurve.analysis.check_names import Vocabulary
 from iocurve.analysis.compare import compare_turns
-from iocurve.cli.common import (
-    AtLeast0,
-    AtLeast1,
-    Many,
-    MetricsAddress,
-    Ratio,
-    Rounds,
-    SizeBytes,
-    TimeNs,
-    observed,
-    refuse,
-)
+from iocurve.cli import common
 from iocurve.cli.compare import OUTPUT, ComparisonOutput
 from iocurve.cli.exits import status
 from iocurve.cli.measure import FILES, FileOptions
@@ -46,15 +35,15 @@ class ComparedLoadOptions:
 
     workload: str = "rw=randread bs=4k"
     """With --target, in fio's words: 'rw=randrw rwmixread=70 bs=8k'."""
-    iodepth: AtLeast1 = 32
+    iodepth: common.AtLeast1 = 32
     """With --target: queue depth of each job."""
-    numjobs: AtLeast1 = 1
+    numjobs: common.AtLeast1 = 1
     """With --target: number of jobs."""
-    size: SizeBytes = GIB
+    size: common.SizeBytes = GIB
     """With --target: data set of each, all files together."""
-    runtime: TimeNs = 5 * SECOND_NS
+    runtime: common.TimeNs = 5 * SECOND_NS
     """With --target: measured time of each run."""
-    ramp_time: TimeNs = SECOND_NS
+    ramp_time: common.TimeNs = SECOND_NS
     """With --target: time before it that is not measured."""
 
     def load(self) -> measured.TargetLoad:
@@ -70,13 +59,13 @@ LOAD = ComparedLoadOptions()
 class RunsOptions:
     """The number of the runs, and how sure they make a difference."""
 
-    runs: Rounds | None = None
+    runs: common.Rounds | None = None
     """Runs of each; at least 3 for an interval. Default: 5 to 20, until half the margin would be seen in 8 of 10."""
-    margin: Ratio = MARGIN
+    margin: common.Ratio = MARGIN
     """Smallest difference that matters: 5%."""
-    retries: AtLeast0 = REPEATS_MAX
+    retries: common.AtLeast0 = REPEATS_MAX
     """Times that a noisy point is measured again."""
-    search_time: TimeNs | None = None
+    search_time: common.TimeNs | None = None
     """Start no runs that would end after this time: 2m. Default: all."""
 
 
@@ -85,13 +74,13 @@ RUNS = RunsOptions()
 
 def ab(
     *commands: str,
-    target: Annotated[tuple[str, ...], Many] = (),
+    target: Annotated[tuple[str, ...], common.Many] = (),
     runs: RunsOptions = RUNS,
     load: ComparedLoadOptions = LOAD,
     files: FileOptions = FILES,
     out: Path = Path("iocurve-ab"),
     output: ComparisonOutput = OUTPUT,
-    metrics: MetricsAddress | None = None,
+    metrics: common.MetricsAddress | None = None,
 ) -> int:
     """Measure two targets, or run two commands, interleaved A B B A B A …, and compare them.
 
@@ -112,12 +101,12 @@ def ab(
         example = "iocurve ab --target /mnt/a --target /mnt/b"
         raise DialectError([Diagnostic(f"ab compares two commands or two targets, as in {example}")])
     if commands:
-        refuse("this is for one load on two targets; the commands say what runs", load, create=files.create)
+        common.refuse("this is for one load on two targets; the commands say what runs", load, create=files.create)
         expressions = output.parsed(Vocabulary())
         measure = measured.of_commands(
             commands, runs.runs, runs.margin, runs.retries, overwrite=files.overwrite, patience_ns=runs.search_time
         )
-        with observed(metrics):
+        with common.observed(metrics):
             result = campaigns.into_directory(out, measure)
         sources = commands
     else:
@@ -125,7 +114,7 @@ def ab(
         request = measured.of_targets(named, load.load(), runs.runs, overwrite=files.overwrite)
         request = replace(request, margin=runs.margin, repeats_max=runs.retries, patience_ns=runs.search_time)
         expressions = output.parsed(scenarios.vocabulary(request))
-        with observed(metrics):
+        with common.observed(metrics):
             result = measured.run_targets(request, out)
         sources = target
     if result.state != "finished":

@@ -11,20 +11,7 @@ from cyclopts import Parameter
 from iocurve.advice import differ as advice
 from iocurve.advice import predict
 from iocurve.advice.differ import Attribution, FieldExperiment, RunLength
-from iocurve.cli.common import (
-    AtLeast0,
-    JsonFlag,
-    QuietFlag,
-    Ratio,
-    Rounds,
-    SizeText,
-    TargetText,
-    TimeNs,
-    TimeText,
-    refuse,
-    show,
-    show_json,
-)
+from iocurve.cli import common
 from iocurve.cli.exits import status
 from iocurve.foundation.units import SECOND_NS, counted, format_duration
 from iocurve.measure.scenario.runner import REPEATS_MAX
@@ -39,15 +26,15 @@ OUT = Path("iocurve-differ")
 class RunOptions:
     """The runs of each combination of fields."""
 
-    runs: Rounds = 7
+    runs: common.Rounds = 7
     """Runs of each combination of fields, interleaved; at least 3 for an interval."""
-    runtime: TimeNs = 2 * SECOND_NS
+    runtime: common.TimeNs = 2 * SECOND_NS
     """Measured time of each run, whatever the commands say."""
-    ramp_time: TimeNs = SECOND_NS // 2
+    ramp_time: common.TimeNs = SECOND_NS // 2
     """Time before it that is not measured."""
-    margin: Ratio = 0.05
+    margin: common.Ratio = 0.05
     """Smallest difference that matters."""
-    retries: AtLeast0 = REPEATS_MAX
+    retries: common.AtLeast0 = REPEATS_MAX
     """Times that a noisy point is measured again."""
 
     def run(self) -> RunLength:
@@ -66,13 +53,13 @@ def differ(
     /,
     *,
     profile: str | None = None,
-    quota: SizeText | None = None,
-    latency: TimeText | None = None,
-    target: TargetText | None = None,
+    quota: common.SizeText | None = None,
+    latency: common.TimeText | None = None,
+    target: common.TargetText | None = None,
     run: RunOptions = RUN,
     out: Path = OUT,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
+    json: common.JsonFlag = False,
+    quiet: common.QuietFlag = False,
 ) -> int:
     """Show in which fields two commands differ; with --target measure how much of the gap each field makes.
 
@@ -99,7 +86,7 @@ def differ(
     found, measured = advice.differences(*both), advice.MeasuredRates.of(both)
     expected = _expected(both, profile, quota, latency)
     if target is None:
-        refuse("nothing is measured without --target", run, out=None if out == OUT else out)
+        common.refuse("nothing is measured without --target", run, out=None if out == OUT else out)
         _show(found, None, expected, measured, json=json, quiet=quiet)
         return 0
 
@@ -125,7 +112,7 @@ def _expected(
 ) -> dict[str, float] | None:
     if profile is not None and quota is not None:
         return advice.expected(*both, predict.service(profile, quota, latency=latency))
-    refuse("--profile and --quota go together", profile=profile, quota=quota, latency=latency)
+    common.refuse("--profile and --quota go together", profile=profile, quota=quota, latency=latency)
     return None
 
 
@@ -149,19 +136,19 @@ def _show(
     from iocurve.advice import differ_page
 
     if json:
-        show_json(differ_page.document(found, attributed, expected, measured))
+        common.show_json(differ_page.document(found, attributed, expected, measured))
         return
     if quiet:
         return
     if not found:
         print("no field differs")
     else:
-        show(differ_page.differences_table(found, expected))
+        common.show(differ_page.differences_table(found, expected))
     if measured is not None:
         print(f"\n{differ_page.measured_text(measured)}")
     if attributed is not None:
         print()
-        show(differ_page.shares_table(attributed.factors))
+        common.show(differ_page.shares_table(attributed.factors))
         print(f"\n{differ_page.sentence(attributed.factors)}")
         for text in differ_page.remarks(attributed):
             print(text)

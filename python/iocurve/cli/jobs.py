@@ -10,22 +10,7 @@ from typing import Annotated, get_args, get_type_hints
 import msgspec
 from cyclopts import App, Parameter
 
-from iocurve.cli import dialects
-from iocurve.cli.common import (
-    AtLeast1,
-    Flag,
-    JsonFlag,
-    Many,
-    QuietFlag,
-    SizeText,
-    TargetText,
-    TimeNs,
-    TimeText,
-    Words,
-    example,
-    refuse,
-    show_json,
-)
+from iocurve.cli import common, dialects
 from iocurve.cli.exits import EXIT_USAGE, status
 from iocurve.dialects.native.command import DIALECT as NATIVE
 from iocurve.dialects.registry import REGISTRY, as_printed, load
@@ -48,7 +33,7 @@ Example: iocurve convert -o job.toml fio job.fio"""
 explain = App(
     name="explain",
     help="Print the plan of a job and its warnings without running it.",
-    help_epilogue=example("iocurve explain fio job.fio"),
+    help_epilogue=common.example("iocurve explain fio job.fio"),
 )
 
 
@@ -65,7 +50,7 @@ def explain_job(job: Path, /) -> int:
 
 
 def _explains(name: str) -> Callable[..., int]:
-    def explain_words(*arguments: Words) -> int:
+    def explain_words(*arguments: common.Words) -> int:
         return dialects.explain(name, arguments)
 
     return explain_words
@@ -80,12 +65,12 @@ def predict(
     /,
     *,
     profile: Annotated[str | None, Parameter(name=["--profile", "--twin"])] = None,
-    quota: SizeText | None = None,
+    quota: common.SizeText | None = None,
     from_: Annotated[Path | None, Parameter(name="--from")] = None,
     vm: str | None = None,
-    nconnect: AtLeast1 = 1,
-    latency: TimeText | None = None,
-    json: JsonFlag = False,
+    nconnect: common.AtLeast1 = 1,
+    latency: common.TimeText | None = None,
+    json: common.JsonFlag = False,
 ) -> int:
     """Predict what a service level makes of a job, with its traps, without running it.
 
@@ -117,7 +102,7 @@ def predict(
     dialect, words = (load(first), words) if first in REGISTRY else (NATIVE, [*command[-1:]])
     fit = None
     if from_ is not None:
-        refuse("--from takes the limits of a result; leave out the service level", profile=profile, quota=quota)
+        common.refuse("--from takes the limits of a result; leave out the service level", profile=profile, quota=quota)
         latency_ns = None if latency is None else parse_time_ns(latency)
         service, fit = prediction.measured_service(from_, latency_ns=latency_ns, vm=machine_of(vm), nconnect=nconnect)
     elif profile is None or (quota is None and not profile.endswith(".toml")):
@@ -126,7 +111,7 @@ def predict(
         service = prediction.service(profile, quota, latency=latency, vm=machine_of(vm), nconnect=nconnect)
     runs = prediction.predicted(shared.prepared(dialect, words), service)
     if json:
-        show_json([run.to_builtins() for run in runs])
+        common.show_json([run.to_builtins() for run in runs])
     else:
         print(prediction.text_of(runs), end="")
         if fit:
@@ -140,16 +125,16 @@ TWIN = Path("iocurve-twin")
 
 
 def write_twin(
-    target: TargetText,
+    target: common.TargetText,
     /,
     *,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
-    check: Flag = False,
+    check: common.Flag = False,
     against: Path | None = None,
-    what_if: Annotated[tuple[str, ...], Many] = (),
-    patience: TimeNs = 600 * SECOND_NS,
+    what_if: Annotated[tuple[str, ...], common.Many] = (),
+    patience: common.TimeNs = 600 * SECOND_NS,
     report: Path = TWIN,
-    quiet: QuietFlag = False,
+    quiet: common.QuietFlag = False,
 ) -> int:
     """Write a profile that behaves like a target, for iocurve volume serve and predict.
 
@@ -179,7 +164,7 @@ def write_twin(
     named = Path(str(target))
     asked = None
     if named.name.endswith(".json") or (named / RESULT_NAME).exists():
-        refuse("a result is not measured again; name a target", check=check or None)
+        common.refuse("a result is not measured again; name a target", check=check or None)
         measured = Result.read(named)
     else:
         asked = twin.request(str(target), patience, check=check)
@@ -197,7 +182,7 @@ def write_twin(
     return 0
 
 
-def convert(*arguments: Words) -> int:
+def convert(*arguments: common.Words) -> int:
     """Convert a fio, vdbench or DiskSpd job to a job file (TOML)."""
     words = list(arguments)
     path = None
@@ -212,7 +197,7 @@ def convert(*arguments: Words) -> int:
     return 0
 
 
-def print_schema(*, result: Flag = False) -> int:
+def print_schema(*, result: common.Flag = False) -> int:
     """Print the JSON schema of job files.
 
     Parameters
@@ -221,7 +206,7 @@ def print_schema(*, result: Flag = False) -> int:
         Print the schema of result.json instead.
     """
     if result:
-        show_json(result_schema())
+        common.show_json(result_schema())
         return 0
     from iocurve.dialects.native.output import schema_text
 

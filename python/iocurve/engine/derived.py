@@ -10,58 +10,44 @@ from typing import Any
 
 import msgspec
 
+from iocurve.engine import plan as plans
 from iocurve.engine.outcome import DifferenceOutcome, LogOutcome, WorkerOutcome
-from iocurve.engine.plan import (
-    FLUSH_KINDS,
-    METADATA_KINDS,
-    BlockRange,
-    Blocks,
-    FixedBlocks,
-    Group,
-    OperationPlan,
-    PatternContent,
-    Payload,
-    Plan,
-    PoolContent,
-    Worker,
-    ZeroContent,
-)
 from iocurve.foundation.structs import Struct, TaggedStruct
 from iocurve.foundation.units import LARGE_BLOCK_BYTES, format_bytes
 
 
-def block_bytes_min(blocks: Blocks) -> int:
+def block_bytes_min(blocks: plans.Blocks) -> int:
     """Bytes of the smallest operation."""
-    if isinstance(blocks, FixedBlocks):
+    if isinstance(blocks, plans.FixedBlocks):
         return blocks.bytes
-    return blocks.low if isinstance(blocks, BlockRange) else min(part.bytes for part in blocks.parts)
+    return blocks.low if isinstance(blocks, plans.BlockRange) else min(part.bytes for part in blocks.parts)
 
 
-def counts_bytes(workers: Iterable[Worker], kind: str | None = None) -> bool:
+def counts_bytes(workers: Iterable[plans.Worker], kind: str | None = None) -> bool:
     """True for sequential loads and those of large blocks, whose rates are in MiB/s; ``kind`` looks at one kind alone.
 
     Flushes, which move no data, count only where there is nothing else; metadata operations never do.
     """
     all_kinds = [one for worker in workers for one in worker.operations if kind in (None, one.kind)]
-    found = [one for one in all_kinds if one.kind not in METADATA_KINDS]
-    moving = [one for one in found if one.kind not in FLUSH_KINDS] or found
+    found = [one for one in all_kinds if one.kind not in plans.METADATA_KINDS]
+    moving = [one for one in found if one.kind not in plans.FLUSH_KINDS] or found
     return bool(moving) and all(
         not one.random_percent or block_bytes_min(one.blocks) >= LARGE_BLOCK_BYTES for one in moving
     )
 
 
-def block_bytes_max(blocks: Blocks) -> int:
+def block_bytes_max(blocks: plans.Blocks) -> int:
     """Bytes of the largest operation."""
-    if isinstance(blocks, FixedBlocks):
+    if isinstance(blocks, plans.FixedBlocks):
         return blocks.bytes
-    return blocks.high if isinstance(blocks, BlockRange) else max(part.bytes for part in blocks.parts)
+    return blocks.high if isinstance(blocks, plans.BlockRange) else max(part.bytes for part in blocks.parts)
 
 
-def block_bytes_mean(blocks: Blocks) -> float:
+def block_bytes_mean(blocks: plans.Blocks) -> float:
     """Mean bytes per operation."""
-    if isinstance(blocks, FixedBlocks):
+    if isinstance(blocks, plans.FixedBlocks):
         return blocks.bytes
-    if isinstance(blocks, BlockRange):
+    if isinstance(blocks, plans.BlockRange):
         return (blocks.low + blocks.low + (blocks.high - blocks.low) // blocks.step * blocks.step) / 2
     weight = sum(part.weight for part in blocks.parts)
     return sum(part.bytes * part.weight for part in blocks.parts) / weight if weight else block_bytes_min(blocks)
@@ -83,7 +69,7 @@ def with_drained(worker: WorkerOutcome) -> WorkerOutcome:
     return worker.replace(operations=kinds, window_end_ns=max(worker.window_end_ns, worker.drained_ns))
 
 
-def with_workers(plan: Plan, change: Callable[[tuple[int, int], Worker], Worker]) -> Plan:
+def with_workers(plan: plans.Plan, change: Callable[[tuple[int, int], plans.Worker], plans.Worker]) -> plans.Plan:
     """The plan with other workers; ``change`` gets the numbers of the worker's group and of the worker."""
     return plan.replace(
         groups=tuple(
@@ -93,7 +79,7 @@ def with_workers(plan: Plan, change: Callable[[tuple[int, int], Worker], Worker]
     )
 
 
-def stream_hash(plan: Plan) -> str:
+def stream_hash(plan: plans.Plan) -> str:
     """SHA-256 of what decides the operations of a plan: kinds, sizes, order, rates, ends and seeds of each worker.
 
     It leaves out where the operations go (engine, mount, paths), and what is recorded of them. Fields that have their
@@ -143,12 +129,12 @@ def _stated(value: object, without: frozenset[str] = frozenset()) -> object:
     return [_stated(part) for part in value] if isinstance(value, tuple) else value
 
 
-def on_existing_files(worker: Worker) -> Worker:
+def on_existing_files(worker: plans.Worker) -> plans.Worker:
     """The worker on files that are there, which are neither made nor removed."""
     return worker.replace(files=tuple(file.replace(layout="existing", keep=True) for file in worker.files))
 
 
-def on_clients(group: Group, clients: Sequence[int]) -> Group:
+def on_clients(group: plans.Group, clients: Sequence[int]) -> plans.Group:
     """The same workers, each on its load client."""
     placed = zip(group.workers, clients, strict=True)
     return group.replace(workers=tuple(worker.replace(client=client) for worker, client in placed))
@@ -234,32 +220,32 @@ PATTERN_SHOWN = 16
 """Digits of a pattern that are shown."""
 
 
-def block_text(blocks: Blocks) -> str:
+def block_text(blocks: plans.Blocks) -> str:
     """``4 KiB``, ``4 KiB to 64 KiB``, ``4 KiB (50 %) or 64 KiB (50 %)``."""
-    if isinstance(blocks, FixedBlocks):
+    if isinstance(blocks, plans.FixedBlocks):
         return format_bytes(blocks.bytes)
-    if isinstance(blocks, BlockRange):
+    if isinstance(blocks, plans.BlockRange):
         return f"{format_bytes(blocks.low)} to {format_bytes(blocks.high)}"
     total = sum(part.weight for part in blocks.parts) or 1
     return " or ".join(f"{format_bytes(part.bytes)} ({100 * part.weight / total:.3g} %)" for part in blocks.parts)
 
 
-def order_text(operation: OperationPlan) -> str:
+def order_text(operation: plans.OperationPlan) -> str:
     """``random``, ``sequential``, ``30 % random``."""
     if operation.random_percent in (0, 100):
         return "random" if operation.random_percent else "sequential"
     return f"{operation.random_percent} % random"
 
 
-def payload_text(payload: Payload) -> str:
+def payload_text(payload: plans.Payload) -> str:
     """Written data; empty if they are just random bytes."""
     content = payload.content
     parts = []
-    if isinstance(content, ZeroContent):
+    if isinstance(content, plans.ZeroContent):
         parts.append("zeros")
-    elif isinstance(content, PatternContent):
+    elif isinstance(content, plans.PatternContent):
         parts.append(f"the pattern {pattern_text(content.bytes)}")
-    elif isinstance(content, PoolContent):
+    elif isinstance(content, plans.PoolContent):
         source = f"from {content.path}" if content.path else "of random bytes"
         parts.append(f"random parts of a pool of {format_bytes(content.bytes)} {source}")
     if payload.compress_percent:

@@ -25,7 +25,7 @@ from iocurve.measure import variations
 from iocurve.measure.variations import Variation, measured_alike, shortened
 from iocurve.result.caps import Kind
 from iocurve.result.document import Point, TargetFacts
-from iocurve.result.stalls import STARVED, noise, starved_share
+from iocurve.result.stalls import STARVED, noise, starved_share, target_starved_share
 from iocurve.result.stats import series_mean
 
 UNDECIDED = ("depth", "saturated", "generator", UNKNOWN)
@@ -95,7 +95,7 @@ class Probes(msgspec.Struct):
     is_steady: bool = True
     """False where the load got another rate after the probes than before them."""
     is_shown: bool = False
-    """Bursts showed the cause in a way that delays do not: by being soon, or by waits in steps."""
+    """The cause shows as delays do not show one: by bursts that are soon, or wait in steps, or by twice the rate."""
     is_quiet: bool = True
     """False where other work disturbed this machine during a run, or is not known."""
 
@@ -112,6 +112,13 @@ class Probes(msgspec.Struct):
     def is_crisp(self) -> bool:
         """Each change had no effect or its full one, which others that hold the processors do not give by chance."""
         return all(one.is_same or one.doubles for one in self.responses)
+
+    @property
+    def is_proven(self) -> bool:
+        """One series is enough, also where others hold the processors: the load needs them for less of the time, or did
+        twice as much with a change."""
+        is_rested = sleeps(self.load, RESTED) or any(one.doubles for one in self.responses)
+        return self.is_shown and self.is_crisp and is_rested
 
     @property
     def fastest(self) -> Point:
@@ -162,7 +169,9 @@ class Probes(msgspec.Struct):
             return found
         self.responses.remove(found)
         self.base = max(self.base, self.measured(self.plan), key=self._iops)
-        return self.response(variation)
+        again = self.response(variation)
+        self.is_shown = self.is_shown or (again is not None and again.doubles)
+        return again
 
     def changed(self, variation: Variation, length_ns: int | None = None) -> Point | None:
         """The load with a change, for the length of a probe or another one."""
@@ -240,7 +249,8 @@ def diagnose(
                 probes.base = probes.measured(plan)
             found = _probed(probes)
             # A last change without an effect shows that the target is as it was.
-            if not (probes.is_quiet and probes.responses and probes.responses[-1].is_same):
+            is_known = probes.is_quiet or probes.is_proven
+            if not (is_known and probes.responses and probes.responses[-1].is_same):
                 probes.check()
         except TimeoutError:
             return _at_the_end(probes, named), probes.base
@@ -249,8 +259,7 @@ def diagnose(
             if silent == SILENT_MAX:
                 break
             continue
-        is_proven = probes.is_shown and probes.is_crisp and sleeps(probes.load, RESTED)
-        if found.code in named or probes.is_quiet or is_proven:
+        if found.code in named or probes.is_quiet or probes.is_proven:
             return found, probes.base
         named[found.code] = found
     agrees = found.code == UNKNOWN and probes.is_consistent
@@ -365,7 +374,13 @@ def _cap(probes: Probes, base: Point) -> Limit:
         return fingerprints.unknown(load, text, [blocks.evidence])
     quantity, evidence = _quantity(probes, blocks)
     counted, told = _counted(probes, base)
-    cause, of_bursts = cause_by_bursts(probes, load)
+    try:
+        cause, of_bursts = cause_by_bursts(probes, load)
+    except TimeoutError:
+        if quantity != "throughput":
+            raise
+        cause, of_bursts = None, ["there was no time for bursts"]
+    probes.is_shown = probes.is_shown or (blocks.doubles and not probes.is_quiet)
     evidence += [*of_bursts, *told]
     if cause == "server":
         return fingerprints.server_verdict(load, evidence)
@@ -439,7 +454,8 @@ def cause_by_bursts(probes: Probes, load: MeasuredLoad) -> tuple[str | None, lis
     if pauses.is_served_in_steps(alone, large, rate):
         probes.is_shown = True
         return "server", [*evidence, "operations of a burst wait in steps, as for a number of servers"]
-    if pauses.is_random(alone) and pauses.disperses(_busy(probes), variations.INTERVAL_NS / SECOND_NS, alone):
+    is_steady = target_starved_share(probes.base.machine) < pauses.UNEVEN_DELAYED and pauses.is_random(alone)
+    if is_steady and pauses.disperses(_busy(probes), variations.INTERVAL_NS / SECOND_NS, alone):
         return "server", [*evidence, "completions vary as the latency of single operations does"]
     return None, evidence
 

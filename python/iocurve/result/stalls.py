@@ -70,7 +70,12 @@ def severity(use: MachineUse | None) -> float:
 
 def starved_share(use: MachineUse | None) -> float:
     """Longest share of time for which a thread of the load or of its target was ready and had no processor."""
-    return max(use.thread_delay_share or 0.0, use.target_delay_share or 0.0) if use else 0.0
+    return max(use.thread_delay_share or 0.0, target_starved_share(use)) if use else 0.0
+
+
+def target_starved_share(use: MachineUse | None) -> float:
+    """The same of the target's threads alone."""
+    return (use.target_delay_share or 0.0) if use else 0.0
 
 
 def starved_party(use: MachineUse) -> Literal["load", "target"]:

@@ -20,8 +20,9 @@ from msgspec.structs import replace
 
 from iocurve.analysis.limit_kinds import kind_of
 from iocurve.analysis.limits import Known, verdicts_of, wants_probe
-from iocurve.analysis.load_limits import HELD_UP
+from iocurve.analysis.load_limits import HELD_UP, sleeps
 from iocurve.analysis.load_names import rate_unit, workers_of
+from iocurve.analysis.measured_load import MeasuredLoad
 from iocurve.analysis.observations import tells_nothing
 from iocurve.engine.derived import on_existing_files, with_workers
 from iocurve.engine.outcome import Live
@@ -40,11 +41,12 @@ from iocurve.measure.run_files import RunFiles, tell_leftovers
 from iocurve.measure.scenario.caches import CHECK_PAIRS, Caches, turn_ns
 from iocurve.measure.scenario.cases import Case, CaseGroup, Cases, groups_of
 from iocurve.measure.scenario.document import Form, Scenario
-from iocurve.measure.why import diagnose
+from iocurve.measure.why import RESTED, diagnose
 from iocurve.report.progress import View
 from iocurve.result import reference
 from iocurve.result.document import FamilyFacts, Point, Probe, Result, ScenarioFacts, TargetFacts
 from iocurve.result.paired import PAIRS_MIN
+from iocurve.result.stalls import noise
 from iocurve.targets import opened_target
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import OpenedTarget
@@ -255,8 +257,8 @@ class _Run:
         if left_out:
             campaign.note_left_out(left_out)
         if self.request.probe and self.request.machines is THIS_MACHINE and not campaign.result.perturbation_tests:
-            seconds = PROBE_SHORT_S if self.request.form_name == "short" else PROBE_LONG_S
-            seconds = min(seconds, campaign.seconds_left)
+            longest_s = probe_short_s(campaign.result) if self.request.form_name == "short" else PROBE_LONG_S
+            seconds = min(longest_s, campaign.seconds_left)
             probe(campaign, partial(self._plan_again, {case.name: case for case in cases}), seconds)
 
     def _plan_again(self, cases: Mapping[str, Case], name: str) -> Plan | None:
@@ -439,10 +441,16 @@ PROBE_PATIENCE_S = 15.0
 """Longest time of one probe, after which it ends with the verdict that it has."""
 PROBE_LONG_S = PROBES_MAX * PROBE_PATIENCE_S
 """Time of all probes of a run; ..."""
-PROBE_SHORT_S = 8.0
-"""... after the short form of a scenario."""
+PROBE_SHORT_S, PROBE_NOISY_S = 8.0, 20.0
+"""... after the short form of a scenario; and where others disturbed half of its points or more."""
 PROBE_LEAST_S = 2.0
 """A probe is not started with less time than this."""
+
+
+def probe_short_s(result: Result) -> float:
+    """Time of all probes after the short form of a scenario."""
+    return PROBE_NOISY_S if 2 * sum(map(_is_noisy, result.points)) >= max(1, len(result.points)) else PROBE_SHORT_S
+
 
 PlanAgain = Callable[[str], Plan | None]
 """The plan of a point for another run; None where it must not run again."""
@@ -472,9 +480,10 @@ def probe(campaign: Campaign, plan_again: PlanAgain, seconds: float) -> None:
 def next_probe(result: Result, tried: Sequence[str], plan_again: PlanAgain, known: Known) -> Point | None:
     """The load of the verdict that most share, the fastest of them: in IOPS, then in MiB/s; reads before writes.
 
+    On a noisy machine, those that hardly need a processor and share their verdict come first.
     ``known`` keeps what the points show together from one probe to the next.
     """
-    places: dict[tuple[bool, int], tuple[int, float, Point]] = {}
+    places: dict[tuple[bool, int], tuple[int, bool, float, Point]] = {}
     done = [_place(point) for point in result.points if point.name in tried]
     verdicts = verdicts_of(result, known)
     shared = Counter(verdict.text for verdict in verdicts if verdict and kind_of(verdict.code).counts)
@@ -482,9 +491,17 @@ def next_probe(result: Result, tried: Sequence[str], plan_again: PlanAgain, know
         place = _place(point)
         if verdict is None or place in done or not _is_probed(point, result) or not wants_probe(verdict):
             continue
-        found = (shared[verdict.text], point.summary().bytes_per_s, point)
-        places[place] = max(places.get(place, found), found, key=lambda one: one[:2])
-    return next((places[place][2] for place in sorted(places) if plan_again(places[place][2].name)), None)
+        alike, load = shared[verdict.text], MeasuredLoad(point, result.target_of(point))
+        # Others that hold the processors that a load needs hide what the target does to it.
+        is_clear = not _is_noisy(point) or (alike > 0 and sleeps(load, RESTED))
+        found = (alike, is_clear, point.summary().bytes_per_s, point)
+        places[place] = max(places.get(place, found), found, key=lambda one: one[:3])
+    ordered = [places[place][3] for place in sorted(places, key=lambda place: (not places[place][1], place))]
+    return next((point for point in ordered if plan_again(point.name)), None)
+
+
+def _is_noisy(point: Point) -> bool:
+    return noise(point.machine, point.summary().window_ns) is not None
 
 
 def _place(point: Point) -> tuple[bool, int]:

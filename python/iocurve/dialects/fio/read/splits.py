@@ -8,35 +8,23 @@ from typing import TypeVar
 from iocurve.dialects.fio.read import values
 from iocurve.dialects.fio.read.draft import steady_state
 from iocurve.dialects.fio.read.values import Context
-from iocurve.engine.plan import (
-    Blocks,
-    BlockShare,
-    BlockSplit,
-    FixedBlocks,
-    Normal,
-    Pareto,
-    SteadyCriterion,
-    SteadyFigure,
-    SteadyState,
-    Uniform,
-    Zipf,
-)
+from iocurve.engine import plan as plans
 from iocurve.job.model import Amount, Percent, PerKind, Preference, ZoneShare, ZonesSaid
 
 T = TypeVar("T")
-_FIGURES: dict[str, SteadyFigure] = {"iops": "iops", "bw": "bandwidth", "lat": "latency"}
+_FIGURES: dict[str, plans.SteadyFigure] = {"iops": "iops", "bw": "bandwidth", "lat": "latency"}
 _LARGEST_BLOCK = 2**32 - 1
 _ZIPF, _PARETO = 1.1, 0.2
 _NORMAL_PERCENT = 100 / 12
 """Standard deviation of fio's default, the mean of twelve draws."""
 
 
-def block_split(text: str, context: Context) -> PerKind[Blocks | None]:
+def block_split(text: str, context: Context) -> PerKind[plans.Blocks | None]:
     """Reads ``4k/10:64k/50:32k`` for each kind; None for a kind without a size."""
     return _by_kind(text, lambda part: _blocks(part, context))
 
 
-def or_else(blocks: PerKind[Blocks | None], others: PerKind[T]) -> PerKind[Blocks | T]:
+def or_else(blocks: PerKind[plans.Blocks | None], others: PerKind[T]) -> PerKind[plans.Blocks | T]:
     """The blocks, with those of ``others`` for kinds that have none."""
     return PerKind(read=blocks.read or others.read, write=blocks.write or others.write, trim=blocks.trim or others.trim)
 
@@ -51,11 +39,11 @@ def distribution(text: str, context: Context) -> PerKind[Preference]:
         raise ValueError("random_distribution=sequence is not supported yet")
     if word.startswith("zoned"):
         zones = _by_kind(rest, lambda part: _zones(part, context, word == "zoned_abs"))
-        return zones.map(lambda of_kind: of_kind or Uniform())
+        return zones.map(lambda of_kind: of_kind or plans.Uniform())
     return PerKind[Preference].same(_preference(word, rest))
 
 
-def criterion(text: str, context: Context) -> SteadyState:
+def criterion(text: str, context: Context) -> plans.SteadyState:
     """Reads ``iops_slope:0.3%``; the times are those of other options."""
     words = ("iops", "iops_slope", "bw", "bw_slope", "lat", "lat_slope")
     word, colon, limit = values.word(*words)(text, context).partition(":")
@@ -63,7 +51,7 @@ def criterion(text: str, context: Context) -> SteadyState:
         raise ValueError(f"{context.option}={text} has no limit; write {context.option}={word}:0.3%")
     name, _, slope = word.strip().partition("_")
     figure = _FIGURES[name]
-    kind: SteadyCriterion = "slope" if slope else "deviation"
+    kind: plans.SteadyCriterion = "slope" if slope else "deviation"
     is_percent = limit.rstrip().endswith("%")
     if is_percent:
         value = _not_negative(values.decimal(limit.rstrip()[:-1]), context)
@@ -115,7 +103,7 @@ def _percent(text: str | None, what: str) -> int | None:
     return min(values.leading_integer(text, what), 100) or None
 
 
-def _blocks(text: str, context: Context) -> Blocks | None:
+def _blocks(text: str, context: Context) -> plans.Blocks | None:
     pairs = _pairs(text)
     if not pairs:
         return None
@@ -125,8 +113,8 @@ def _blocks(text: str, context: Context) -> Blocks | None:
     shares = _shared([_percent(share, "a percentage") for _, share in pairs], "the shares of the blocks")
     parts = [(size, share) for size, share in zip(sizes, _as_drawn(shares, context), strict=True) if share]
     if len(parts) == 1:
-        return FixedBlocks(bytes=parts[0][0])
-    return BlockSplit(parts=tuple(BlockShare(bytes=size, weight=share) for size, share in parts))
+        return plans.FixedBlocks(bytes=parts[0][0])
+    return plans.BlockSplit(parts=tuple(plans.BlockShare(bytes=size, weight=share) for size, share in parts))
 
 
 def _as_drawn(shares: list[int], context: Context) -> list[int]:
@@ -178,15 +166,15 @@ def _preference(word: str, rest: str) -> Preference:
         theta = values.decimal(first) if first else _ZIPF
         if not 0 < theta < float("inf") or theta == 1:
             raise ValueError(f"zipf takes a theta above 0 other than 1, not {first}")
-        return Zipf(theta=theta, center=center)
+        return plans.Zipf(theta=theta, center=center)
     if word == "pareto":
         h = values.decimal(first) if first else _PARETO
         if not 0 < h < 1:
             raise ValueError(f"pareto takes a value between 0 and 1, not {first}")
-        return Pareto(h=h, center=center)
+        return plans.Pareto(h=h, center=center)
     if word == "normal":
         deviation = values.decimal(first) if first else 0.0
         if not 0 <= deviation < 100:
             raise ValueError(f"normal takes a deviation of 0 to 100 %, not {first}")
-        return Normal(deviation_percent=deviation or _NORMAL_PERCENT, center=center)
-    return Uniform()
+        return plans.Normal(deviation_percent=deviation or _NORMAL_PERCENT, center=center)
+    return plans.Uniform()
