@@ -11,7 +11,8 @@ from data import synthetic
 from goldens import matches, present
 from iocurve.analysis import read
 from iocurve.analysis.limit_kinds import limit
-from iocurve.analysis.limits import verdicts_of
+from iocurve.analysis.limits import probed_limits, verdicts_of
+from iocurve.analysis.observations import observations
 from iocurve.engine.plan import Plan
 from iocurve.foundation.units import KIB, MIB, MILLISECOND_NS
 from iocurve.measure.scenario import command, runner
@@ -50,6 +51,15 @@ def test_a_probe_speaks_for_points_at_the_same_rate() -> None:
     assert found == [("volume_iops", "likely"), ("volume_iops", "likely"), ("depth", "possible")]
     (verdict, *_) = verdicts_of(result(*LOADS, probed=(probe_of(IOPS),)))
     assert present(verdict).evidence == ("bursts", "found by changes of the load of 4096 read 64 after the run")
+
+
+@pytest.mark.parametrize(("is_held_up", "spoken_for"), [(False, [5000, 4800, 4300]), (True, [5000, 4800])])
+def test_a_probe_speaks_for_points_that_were_held_up_if_they_are_near(is_held_up: bool, spoken_for: list[int]) -> None:
+    """Rates that are known to 10 %; what this machine held up may be anywhere below a limit."""
+    points = [measured(iops, size * KIB, "read", 64, 0.0) for iops, size in ((5000, 4), (4800, 16), (4300, 64))]
+    seen = [replace(one, is_held_up=is_held_up, error=0.1) for one in observations(points, SILENT)]
+    found = probed_limits(seen, points, [probe_of(IOPS)], {}, SILENT)
+    assert [round(point.summary().iops) for point in points if id(point) in found] == spoken_for
 
 
 def test_a_probe_that_got_another_rate_does_not_count() -> None:
