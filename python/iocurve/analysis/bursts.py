@@ -56,7 +56,7 @@ SLOW, SLOW_SHARE, SLOW_MIN = 2.0, 0.04, 3
 operations. ..."""
 STARVED_MAX = 0.01
 """... They may be this machine's where its threads waited for a processor for more than this share of the time."""
-UNEVEN_DELAYED = 0.2
+UNEVEN_DELAYED = 0.25
 """A target whose threads wait for a processor for this share of the time completes operations unevenly."""
 DISPERSED = 0.3
 """Part of that which the dispersion of a server's completions has at least."""
