@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+import iocurve as iocurve_api
 from bench import predict as drawn_jobs
 from bench.limits.simulated import simulated
 from goldens import cases, has, present
@@ -25,7 +26,7 @@ from iocurve.result.caps import Burst, caps
 from iocurve.result.document import Point, Result, TargetFacts
 from iocurve.volume import profile_limits
 from iocurve.volume.limits import AddedLatency, Limits, Parallelism
-from plans import READ, WRITE, nfs_engine, worker
+from plans import READ, WRITE, file_plan, nfs_engine, plan_of, worker
 from programs import iocurve
 
 TEN_SECONDS = plan.End(runtime_ns=10 * SECOND_NS, bytes=None, operations=None)
@@ -90,6 +91,44 @@ def test_a_load_ends_by_its_size_and_the_rest_has_the_limit_alone() -> None:
     found = forward(small.replace(workers=small.workers + large.workers), service(iops=1024))
     # 512 each until the small one has its 1,024 operations after 2 s; then 1,024 left, in 1 s.
     assert (found.seconds, found.ends_by, found.iops) == (near(3), "size", near(1024))
+
+
+CACHED = """title = "Hits count half"
+iops = { base = 400 }
+latency_us = { value = 1_000 }
+server_cache = { mib = 1, read_iops = 0.5 }
+"""
+
+
+@pytest.mark.slow
+@cases("model/server_cache")
+def test_a_server_cache_answers_as_predicted(
+    mib: int, access: dict[str, Any], random_percent: int, hits: float, tmp_path: Path
+) -> None:
+    profile = tmp_path / "cached.toml"
+    profile.write_text(CACHED, encoding="utf-8")
+    read = READ.replace(blocks=plan.FixedBlocks(bytes=64 * KIB), random_percent=random_percent)
+    changes: dict[str, Any] = {"operations": (read,), "access": plan.Access(**access), "ramp_ns": SECOND_NS // 2}
+    with iocurve_api.Volume(profile=str(profile), quota="1GiB") as volume:
+        one = worker(nfs_engine(volume.url), "data", files=(file_plan("data", mib * MIB),), **changes)
+        load_plan = plan_of(one.replace(end=plan.End(runtime_ns=2 * SECOND_NS, bytes=None, operations=None)))
+        target = ModelledTarget(name=str(profile), limits=profile_limits.resolve(str(profile), 1 << 30))
+        predicted = forward(load_plan.groups[0], target)
+        # A run that had to wait for processors is slower, and is repeated.
+        expected = pytest.approx(predicted.iops, rel=0.05)
+        assert any(iocurve_api.run(load_plan).points[0].figures.iops == expected for _ in range(5))
+    assert predicted.iops == pytest.approx(400 / (1 - hits / 2), rel=1e-3)
+    fresh = forward(load_plan.groups[0], target.replace(is_fresh=True))
+    assert (fresh.iops, fresh.binds) == (near(400), "volume's IOPS")
+
+
+def test_predict_says_how_much_a_server_cache_adds(tmp_path: Path) -> None:
+    (tmp_path / "cached.toml").write_text(CACHED, encoding="utf-8")
+    line = "fio --name=t --rw=randread --bs=64k --iodepth=8 --size=1m --runtime=60 --time_based --direct=1"
+    line += f" --ioengine=libaio --directory=/nowhere --json --profile {tmp_path}/cached.toml"
+    (run,) = json.loads(iocurve("predict", *line.split()).stdout)
+    (trap,) = [trap for trap in run["traps"] if trap["code"] == "server_cache"]
+    assert (run["figures"]["iops"], trap["times"], "400 IOPS" in trap["text"]) == (near(800), near(2), True)
 
 
 def test_predict_prints_figures_and_traps() -> None:

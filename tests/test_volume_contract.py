@@ -33,11 +33,13 @@ distribution = st.one_of(
     st.tuples(hour_ns, hour_ns).map(lambda two: limits.Lognormal(median_ns=min(two), p99_ns=max(two))),
 )
 bursts = st.none() | st.builds(Burst, value=st.just(2**64 - 1), credits=u64)
+costs = {f"{kind}_{unit}": st.integers(1, 1000) for kind in ("read", "write") for unit in ("iops", "bytes")}
 all_limits = st.builds(
     limits.Limits,
     caps=st.builds(caps, st.fixed_dictionaries({cap.name: rates for cap in CAPS} | {"iops": u64}), bursts),
     latency=st.builds(limits.AddedLatency, base_ns=hour_ns, distribution=distribution, seed=u64),
     parallelism=st.none() | st.builds(limits.Parallelism, servers=st.integers(1, 64), service_ns=hour_ns),
+    server_cache=st.none() | st.builds(limits.ServerCache, bytes=st.integers(4096, 2**40), **costs),
 )
 
 

@@ -12,7 +12,7 @@ from iocurve.machine.files import memory_available
 from iocurve.result.caps import EGRESS, Burst, caps
 from iocurve.targets.target import VolumeTarget
 from iocurve.volume import profile
-from iocurve.volume.limits import AddedLatency, Exponential, Limits, Lognormal, Parallelism
+from iocurve.volume.limits import AddedLatency, Exponential, Limits, Lognormal, Parallelism, ServerCache
 from iocurve.volume.profile_limits import describe, resolve
 from iocurve.volume.spec import Setting, memory_limit_bytes, spec_of
 
@@ -50,6 +50,8 @@ def test_a_user_s_profile_can_set_every_limit(tmp_path: Path) -> None:
     matches("volume_profile/a_user_s_profile_can_set_every_limit", found.fields())
     served = {"per_kib_ns": 500, "write_service_ns": 41_000, "write_per_kib_ns": 1250}
     assert (found.latency, found.parallelism) == (latency, Parallelism(servers=16, service_ns=20_250, **served))
+    cache = ServerCache(bytes=64 * MIB, read_iops=843, read_bytes=500, write_iops=1, write_bytes=1000)
+    assert (found.server_cache, found.at_speed(Fraction(1, 10)).server_cache) == (cache, cache)
     assert (found.write_latency, found.window_ns) == (AddedLatency(base_ns=900_000, per_kib_ns=3000), 100_000_000)
     assert resolve(str(path), 8 * TIB).value("throughput_read_bytes_per_s") == 700 * MIB
     of_clients: dict[str, Setting] = {"client_ingress": "7B", "client_egress": "9B", "client_iops_write": 8}
@@ -79,7 +81,7 @@ def test_a_missing_profile_is_an_error(tmp_path: Path) -> None:
 
 def test_every_profile_is_complete_and_cites_its_figures() -> None:
     assert len(profile.names()) == 31
-    for name in profile.names():
+    for name in [*profile.names(), "measured-anf-ultra"]:
         cited = {citation for _, _, citation in describe(name)}
         assert len(cited) == len(profile.load(name).sources), "a page that nothing cites"
 

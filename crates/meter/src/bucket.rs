@@ -1,5 +1,8 @@
 use crate::{Nanos, SECOND};
 
+/// Parts of a token, for costs that are no whole number of tokens.
+pub const PARTS: u64 = 1000;
+
 /// A token bucket with exact integer arithmetic: over any time it grants `burst + rate × time` tokens, exactly.
 ///
 /// The bucket can go into debt: a cost larger than its level is granted later. So one bucket serves requests of any
@@ -35,17 +38,27 @@ impl TokenBucket {
     /// As [`take`](Self::take), for a caller that may have come `late_ns` late: on top of its capacity the bucket has kept what it gains
     /// in that time, and keeps it as long as callers say so. A call without it goes back to the capacity.
     pub fn take_late(&mut self, now: Nanos, late_ns: Nanos, cost: u64) -> Nanos {
+        self.take_units(now, late_ns, i128::from(cost) * i128::from(SECOND))
+    }
+
+    /// As [`take_late`](Self::take_late), of a cost in 1/[`PARTS`] tokens.
+    pub fn take_parts(&mut self, now: Nanos, late_ns: Nanos, parts: u64) -> Nanos {
+        self.take_units(now, late_ns, units(parts))
+    }
+
+    #[inline]
+    fn take_units(&mut self, now: Nanos, late_ns: Nanos, units: i128) -> Nanos {
         self.refill_to(self.capacity + i128::from(late_ns) * i128::from(self.rate_per_s), now);
-        self.level -= i128::from(cost) * i128::from(SECOND);
+        self.level -= units;
         let wait = self.wait();
         // A caller whose `now` is before `updated` waits from its own time.
         wait + (self.updated - self.updated.min(now)) * u64::from(wait > 0)
     }
 
-    /// Returns `cost` unused tokens; those beyond the capacity are lost.
-    pub fn refund(&mut self, now: Nanos, cost: u64) {
+    /// Returns unused tokens, in 1/[`PARTS`]; those beyond the capacity are lost.
+    pub fn refund_parts(&mut self, now: Nanos, parts: u64) {
         self.refill(now);
-        self.level = self.capacity.min(self.level + i128::from(cost) * i128::from(SECOND));
+        self.level = self.capacity.min(self.level + units(parts));
     }
 
     /// Changes rate and burst from `now` on; tokens beyond the new burst are lost, debt stays.
@@ -96,6 +109,11 @@ impl TokenBucket {
         u64::try_from(debt)
             .map_or_else(|_| debt.div_ceil(u128::from(self.rate_per_s)) as Nanos, |debt| debt.div_ceil(self.rate_per_s))
     }
+}
+
+/// Parts of tokens in units of a level.
+fn units(parts: u64) -> i128 {
+    i128::from(parts) * i128::from(SECOND / PARTS)
 }
 
 #[cfg(test)]
@@ -149,9 +167,9 @@ mod tests {
     fn a_refund_pays_debts_and_fills_no_more_than_the_burst() {
         let mut bucket = TokenBucket::new(1000, 3, 0);
         assert_eq!(bucket.take(0, 1003), SECOND);
-        bucket.refund(SECOND / 2, 501);
+        bucket.refund_parts(SECOND / 2, 501 * PARTS);
         assert_eq!(bucket.level(SECOND / 2), 1);
-        bucket.refund(SECOND / 2, 501);
+        bucket.refund_parts(SECOND / 2, 501 * PARTS);
         assert_eq!(bucket.level(SECOND / 2), 3);
         assert_eq!(bucket.take(SECOND / 2, 4), 1_000_000);
     }

@@ -9,7 +9,7 @@ mod latencies;
 mod pacer;
 mod rng;
 
-pub use bucket::TokenBucket;
+pub use bucket::{PARTS, TokenBucket};
 pub use clock::Clock;
 pub use latencies::{Latencies, LatencyError};
 pub use pacer::Pacer;

@@ -55,7 +55,9 @@ mod stats;
 mod store;
 mod volume;
 
-pub use qos::{Bucket, Burst, Cap, Distribution, Kind, Latency, Level, Limits, Parallelism, Quantity, Scope};
+pub use qos::{
+    Bucket, Burst, Cap, Distribution, Kind, Latency, Level, Limits, Parallelism, Quantity, Scope, ServerCache,
+};
 pub use served::rules::{ClientRule, ExportRules, Network, Squash};
 pub use server::fuzzing;
 pub use stats::{CallStats, ClientStats, ConnectionStats, ExportStats, IoStats, Nfs4Stats, Stats};

@@ -9,6 +9,7 @@ use iocurve_wire::nfs4::stateid4;
 
 use crate::memory::{TIGHT_OPERATIONS, TIGHT_WAITING_BYTES};
 use crate::nfs4_state::{Principal, SlotUse};
+use crate::qos::Extent;
 use crate::store::access::Caller;
 
 /// Most operations of one connection that wait; further calls stay in the transport.
@@ -64,7 +65,7 @@ pub(crate) struct SuspendedCompound {
     /// The reply is to be kept in the slot.
     pub(crate) is_kept: bool,
     /// Number of the export that WRITEs before the READ went to, and their bytes.
-    pub(crate) written: Option<(usize, u64)>,
+    pub(crate) written: Option<(usize, Extent)>,
 }
 
 /// An operation that the limits have admitted, and that is answered at a certain time.

@@ -35,7 +35,7 @@ class DiskLoad(msgspec.Struct, frozen=True):
 def disks(demand: Demand, vm: str | None = None) -> Iterator[Alternative | Impossible]:
     """The smallest disks of every kind, or why the kind does not carry the load; on one machine, or the one given."""
     for name, family in published.families().items():
-        load = DiskLoad.of(demand, family.io_kib.value)
+        load = DiskLoad.of(demand, family.io_kib)
         if family.provisioned is not None:
             found = list(_provisioned(name, family, family.provisioned, load, vm))
         else:

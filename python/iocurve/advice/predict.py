@@ -22,7 +22,7 @@ from iocurve.foundation.units import (
 )
 from iocurve.job.explain import layout_bytes, unpredictable
 from iocurve.model.fit import Fit
-from iocurve.model.forward import ModelledTarget, Prediction, forward
+from iocurve.model.forward import ModelledTarget, Prediction, forward, working_set
 from iocurve.model.links import LinkLimit
 from iocurve.result.document import Result
 from iocurve.volume import profile as profiles
@@ -144,7 +144,7 @@ def _traps(group: Group, service: ModelledTarget, figures: Prediction, *, has_ow
         length = format_duration(first.end.runtime_ns or 0)
         text = f"{format_duration(first.ramp_ns)} of ramp are not counted, and {length} of load are"
         yield Trap(code="ramp_longer", text=text, times=1 + first.ramp_ns / (first.end.runtime_ns or 1))
-    yield from _caches(group, figures)
+    yield from _caches(group, service, figures)
 
 
 def _queue(figures: Prediction) -> Iterator[Trap]:
@@ -187,10 +187,13 @@ def _on_a_mount(worker: Worker) -> Worker:
     return worker.replace(engine=UringEngine(open=FileOpen(direct=True, durability="none", invalidate=False)))
 
 
-def _caches(group: Group, figures: Prediction) -> Iterator[Trap]:
-    """Data that are read more than once, or fit into a host's cache."""
-    files = {(file.path, file.offset_bytes): file.bytes for worker in group.workers for file in worker.files}
-    size = sum(files.values())
+def _caches(group: Group, service: ModelledTarget, figures: Prediction) -> Iterator[Trap]:
+    """Data that are read more than once, or fit into a cache."""
+    fresh = forward(group, service.replace(is_fresh=True)).iops
+    if figures.iops > fresh * MATTERS:
+        text = f"the server's cache answers data that were used before; others reach {format_number(fresh, 4)} IOPS"
+        yield Trap(code="server_cache", text=text, times=figures.iops / fresh)
+    size = working_set(group.workers)
     cached = [worker.disk for worker in group.workers if worker.disk and worker.disk.cache != "none" and worker.disk.vm]
     if cached and cached[0].vm and size > cached[0].vm.cache_bytes:
         text = f"the figures are those of a warm host cache, and {format_bytes(size)} do not fit into it"

@@ -204,7 +204,7 @@ def _have_links(
 def _disk_sources(have: str, disk: DiskPlan) -> tuple[str, str]:
     """The pages of a disk and of its virtual machine."""
     family, size = published.find(have.removeprefix("disk:").partition("?")[0].partition(":")[0])
-    of_disk = size.source if size else family.provisioned.source if family.provisioned else family.io_kib.source
+    of_disk = size.source if size else family.provisioned.source if family.provisioned else family.io_kib_source
     if disk.vm is None:
         return str(family.sources[of_disk]), ""
     machines_of, machine = published.vms()[disk.vm.name]

@@ -14,24 +14,8 @@ from iocurve.analysis.level_changes import Drift, level_change
 from iocurve.analysis.load_names import COMPARED_AXES
 from iocurve.analysis.target_limits import fitted_figures
 from iocurve.foundation.units import SECOND_NS, counted, format_count, format_depth, format_duration, format_number
+from iocurve.result import stalls
 from iocurve.result.document import NOTHING_MEASURED, Point, Result
-from iocurve.result.stalls import (
-    READS_UNWRITTEN,
-    VERIFIER_CHANGED,
-    Condition,
-    condition,
-    course_beside_stall,
-    culprits,
-    discarded_text,
-    first_names,
-    is_brief,
-    repeats_text,
-    stalled_points_text,
-    starved_party,
-    starved_share,
-    starved_volume,
-    starved_volume_text,
-)
 from iocurve.result.stats import CONFIDENCE, VALUES_MIN, mean_interval, values_missing
 from iocurve.result.summary import SeriesInterval, Summary
 
@@ -62,9 +46,9 @@ LABELS = {
 }
 """The meaning of each label of the engine; an unknown label is shown as it is."""
 TOLD_BY = {
-    "file_has_holes": READS_UNWRITTEN,
-    "reads_zeros": READS_UNWRITTEN,
-    "write_verifier_changed": VERIFIER_CHANGED,
+    "file_has_holes": stalls.READS_UNWRITTEN,
+    "reads_zeros": stalls.READS_UNWRITTEN,
+    "write_verifier_changed": stalls.VERIFIER_CHANGED,
 }
 """Labels that a remark tells with more."""
 
@@ -84,33 +68,33 @@ def doubts_of(result: Result, families: Sequence[PointFamily]) -> list[str]:
         *_skew(measured),
         *_errors(measured),
         *(f"{text[:1].upper()}{text[1:]}." for text in _starved_volume(measured)),
-        *(f"{text}." for text in map(repeats_text, measured) if text),
+        *(f"{text}." for text in map(stalls.repeats_text, measured) if text),
         *_disturbed(measured),
         *(_single_gains(families) if result.scenario else []),
     ]
 
 
-def trust_of(measured: Sequence[Point]) -> tuple[Condition, str]:
+def trust_of(measured: Sequence[Point]) -> tuple[stalls.Condition, str]:
     """The state of this machine under all points together: the worst of theirs, and a sentence that counts them."""
     state, text = _trust_of(measured)
-    text = "; ".join(filter(None, (text, stalled_points_text(measured), discarded_text(measured))))
+    text = "; ".join(filter(None, (text, stalls.stalled_points_text(measured), stalls.discarded_text(measured))))
     if starved := _starved_volume(measured):
         return "CPU-starved" if state == "CPU-starved" else "noisy", "; ".join([text, *starved])
     return state, text
 
 
-def _trust_of(measured: Sequence[Point]) -> tuple[Condition, str]:
+def _trust_of(measured: Sequence[Point]) -> tuple[stalls.Condition, str]:
     """As ``trust_of``, without what a volume says."""
-    counts = Counter(map(condition, measured))
+    counts = Counter(map(stalls.condition, measured))
     disturbed = [point for point in measured if point.noise]
     whole = counted(len(measured), "point")
     if disturbed:
-        told = f"oisy: {len(disturbed)} of {whole}, by {culprits(disturbed)}"
+        told = f"oisy: {len(disturbed)} of {whole}, by {stalls.culprits(disturbed)}"
         if not counts["CPU-starved"]:
             return "noisy", f"N{told}"
-        use = max((point.machine for point in disturbed), key=starved_share)
-        who = "" if use is None or starved_party(use) == "load" else "the target "
-        time = f"for up to {100 * starved_share(use):.0f} % of the time"
+        use = max((point.machine for point in disturbed), key=stalls.starved_share)
+        who = "" if use is None or stalls.starved_party(use) == "load" else "the target "
+        time = f"for up to {100 * stalls.starved_share(use):.0f} % of the time"
         starved = f"CPU-starved: {counts['CPU-starved']} of {whole}, {who}{time}"
         return "CPU-starved", f"{starved}; n{told}"
     if counts["idle"] < len(measured):
@@ -172,7 +156,7 @@ def unsure_text(course: Sequence[SeriesInterval]) -> str:
 
 
 def _level_doubts(point: Point) -> list[str]:
-    intervals = course_beside_stall(point)
+    intervals = stalls.course_beside_stall(point)
     change = level_change([interval.iops for interval in intervals])
     if change is None:
         return []
@@ -248,7 +232,7 @@ def _concurrency(measured: Iterable[Point]) -> list[str]:
         for member in measured
         if not member.imported
         and not member.summary().paced
-        and not is_brief(member.summary())
+        and not stalls.is_brief(member.summary())
         and _misses_its_depth(member.summary())
     ]
 
@@ -288,7 +272,7 @@ def _errors(measured: Iterable[Point]) -> list[str]:
 
 def _starved_volume(measured: Iterable[Point]) -> list[str]:
     """Points in which the measured volume was starved."""
-    text = starved_volume_text({member.name: starved_volume(member.machine) for member in measured})
+    text = stalls.starved_volume_text({member.name: stalls.starved_volume(member.machine) for member in measured})
     return [text] if text else []
 
 
@@ -297,7 +281,7 @@ def _disturbed(measured: Sequence[Point]) -> list[str]:
     found = [member for member in measured if member.noise]
     if not found:
         return []
-    names = first_names([f"{point.name} ({point.noise})" for point in found], "; ")
+    names = stalls.first_names([f"{point.name} ({point.noise})" for point in found], "; ")
     again = ", also when measured again" if any(point.retries for point in found) else ""
     return [
         f"{len(found)} of {counted(len(measured), 'point')} were noisy, by other work on this machine{again}: {names}."

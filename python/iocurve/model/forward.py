@@ -14,18 +14,8 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
+from iocurve.engine import plan as plans
 from iocurve.engine.derived import block_bytes_mean
-from iocurve.engine.plan import (
-    AioEngine,
-    DiskPlan,
-    Group,
-    MmapEngine,
-    NfsEngine,
-    OperationPlan,
-    Rate,
-    SyncEngine,
-    Worker,
-)
 from iocurve.foundation.structs import Struct
 from iocurve.foundation.units import SECOND_NS
 from iocurve.model.links import LinkLimit, Standing, disk_links, scope_links, speed_links, volume_links
@@ -58,6 +48,8 @@ class ModelledTarget(Struct):
     """TCP connections of a mount, which all jobs of a client share; a user-space client says its."""
     standing: Standing = "published"
     """The source of the limits."""
+    is_fresh: bool = False
+    """The load reads and writes what the server's cache does not hold; else it has run for long before."""
 
 
 class KindRate(Struct):
@@ -129,11 +121,13 @@ class Constraint(msgspec.Struct):
 class LoadPart(msgspec.Struct):
     """Equal workers of a job, and how far they are."""
 
-    workers: Sequence[Worker]
-    shares: Sequence[tuple[OperationPlan, float]]
+    workers: Sequence[plans.Worker]
+    shares: Sequence[tuple[plans.OperationPlan, float]]
     """Each kind with its share of the operations."""
     requested: float
     """Operations per second that are due; infinite without a rate."""
+    hits: float = 0.0
+    """The share of the operations whose data the server's cache holds."""
     rest: float = math.inf
     """Operations until the end."""
     ends: float = math.inf
@@ -143,7 +137,7 @@ class LoadPart(msgspec.Struct):
     """Seconds that these operations took, all together, by kind."""
 
     @property
-    def first(self) -> Worker:
+    def first(self) -> plans.Worker:
         """One of the workers."""
         return self.workers[0]
 
@@ -172,7 +166,7 @@ class LoadPart(msgspec.Struct):
         """Mean bytes of an operation."""
         return self.mean(lambda one: block_bytes_mean(one.blocks))
 
-    def mean(self, of: Callable[[OperationPlan], float]) -> float:
+    def mean(self, of: Callable[[plans.OperationPlan], float]) -> float:
         """The mean of a value of operations, by their shares."""
         return sum(share * of(one) for one, share in self.shares)
 
@@ -181,32 +175,53 @@ class LoadPart(msgspec.Struct):
         return self.mean(lambda one: of_kinds[one.kind])
 
 
-def _unloaded_s(one: OperationPlan, service: ModelledTarget, disk: DiskPlan | None) -> float:
+def _unloaded_s(one: plans.OperationPlan, service: ModelledTarget, disk: plans.DiskPlan | None) -> float:
     """The mean latency of an operation on an idle target, in seconds; 0 where it is not known."""
     found = disk.latency_ns if disk else service.limits.unloaded_ns(_kind(one), block_bytes_mean(one.blocks))
     return found / SECOND_NS
 
 
-def _served_s(speed: Parallelism, one: OperationPlan) -> float:
+def _served_s(speed: Parallelism, one: plans.OperationPlan) -> float:
     """The time that a server takes for an operation, in seconds."""
     return speed.takes_ns(_kind(one), block_bytes_mean(one.blocks)) / SECOND_NS
 
 
-def depth_of(worker: Worker) -> int:
+def hit_share(worker: plans.Worker, held: float) -> float:
+    """The share of the operations whose data a cache (LRU) holds, of a load that has run for long.
+
+    ``held`` is the part of the files that fits into the cache. In the same order again each block comes when the others
+    have been: all or none is held. In a new order, of which the block at the place x of a pass (0 to 1) comes at y in
+    the next, 1 - x + x y of the blocks are between: held + (1 - held) ln(1 - held) of the blocks find fewer than fit.
+    """
+    if held >= 1:
+        return 1.0
+    random = [one for one in worker.operations if one.random_percent]
+    if worker.access.cover == "independent" or any(not isinstance(one.distribution, plans.Uniform) for one in random):
+        return held if random else 0.0
+    return held + (1 - held) * math.log(1 - held) if random and worker.access.passes == "fresh" else 0.0
+
+
+def depth_of(worker: plans.Worker) -> int:
     """Operations that a worker really has in flight: one where its engine waits for each."""
     engine = worker.engine
-    if isinstance(engine, SyncEngine | MmapEngine) or (isinstance(engine, AioEngine) and not engine.open.direct):
+    if isinstance(engine, plans.SyncEngine | plans.MmapEngine) or (
+        isinstance(engine, plans.AioEngine) and not engine.open.direct
+    ):
         return 1
-    slots = engine.mount.session_slots if isinstance(engine, NfsEngine) and engine.mount.version == 4 else worker.depth
+    slots = (
+        engine.mount.session_slots
+        if isinstance(engine, plans.NfsEngine) and engine.mount.version == 4
+        else worker.depth
+    )
     return min(worker.depth, slots)
 
 
-def forward(group: Group, service: ModelledTarget) -> Prediction:
+def forward(group: plans.Group, service: ModelledTarget) -> Prediction:
     """The figures of workers that start together. A caller refuses those with ``unpredictable``.
 
     Rates are infinite where nothing that is known limits them.
     """
-    parts = _parts(group.workers)
+    parts = _parts(group.workers, service)
     of_kinds: list[dict[str, float]] = [
         {one.kind: _unloaded_s(one, service, part.first.disk) for one, _ in part.shares} for part in parts
     ]
@@ -248,16 +263,23 @@ def forward(group: Group, service: ModelledTarget) -> Prediction:
 # ---- parts and limits
 
 
-def _parts(workers: Sequence[Worker]) -> list[LoadPart]:
+def _parts(workers: Sequence[plans.Worker], service: ModelledTarget) -> list[LoadPart]:
     """The workers by equal loads."""
-    alike: dict[bytes, list[Worker]] = {}
+    cache = None if service.is_fresh else service.limits.server_cache
+    held = cache.bytes / max(1, working_set(workers)) if cache else 0.0
+    alike: dict[bytes, list[plans.Worker]] = {}
     for worker in workers:
         kept = worker.replace(files=(), jobnum=0, seed=0, cpus=(), log=None, verify=None)
         alike.setdefault(msgspec.json.encode(kept), []).append(worker)
-    return [_part(equal) for equal in alike.values()]
+    return [_part(equal, hit_share(equal[0], held)) for equal in alike.values()]
 
 
-def _part(workers: Sequence[Worker]) -> LoadPart:
+def working_set(workers: Iterable[plans.Worker]) -> int:
+    """The bytes of all files."""
+    return sum({(file.path, file.offset_bytes): file.bytes for one in workers for file in one.files}.values())
+
+
+def _part(workers: Sequence[plans.Worker], hits: float) -> LoadPart:
     """Kinds with a rate each are sent in the order in which they are due: their rates are their shares."""
     first, count = workers[0], len(workers)
     weights = [_per_second(one.rate, block_bytes_mean(one.blocks)) if one.rate else 0.0 for one in first.operations]
@@ -266,7 +288,7 @@ def _part(workers: Sequence[Worker]) -> LoadPart:
         weights = [float(one.share) for one in first.operations]
     # Kinds of a replay have no share.
     shares = [weight / sum(weights) if any(weights) else 1 / len(weights) for weight in weights]
-    part = LoadPart(workers, tuple(zip(first.operations, shares, strict=True)), math.inf, counts={}, busy={})
+    part = LoadPart(workers, tuple(zip(first.operations, shares, strict=True)), math.inf, hits, counts={}, busy={})
     if total:
         part.requested = total * count
     elif first.rate:
@@ -281,7 +303,7 @@ def _part(workers: Sequence[Worker]) -> LoadPart:
     return part
 
 
-def _per_second(rate: Rate, mean_bytes: float) -> float:
+def _per_second(rate: plans.Rate, mean_bytes: float) -> float:
     return rate.count / (mean_bytes if rate.unit == "bytes" else 1) * SECOND_NS / rate.per_ns
 
 
@@ -310,11 +332,11 @@ def _constraints(parts: Sequence[LoadPart], service: ModelledTarget, latency: Ma
 def _client_constraints(parts: Mapping[int, LoadPart], service: ModelledTarget) -> Iterator[Constraint]:
     """The network and the connections of a client: a mount is shared, workers of a user-space client have their own."""
     yield from _of_links(scope_links(service.name, service.limits, "client", 1), parts, service)
-    mounted = {number: part for number, part in parts.items() if not isinstance(part.first.engine, NfsEngine)}
+    mounted = {number: part for number, part in parts.items() if not isinstance(part.first.engine, plans.NfsEngine)}
     yield from _of_links(service.networks, parts, service)
     holders = [(service.nconnect, mounted)] if mounted else []
     for number, part in parts.items():
-        if isinstance(part.first.engine, NfsEngine):
+        if isinstance(part.first.engine, plans.NfsEngine):
             holders.append((part.first.engine.mount.nconnect * len(part.workers), {number: part}))
     for connections, using in holders:
         links = scope_links(service.name, service.limits, "connection", connections)
@@ -322,10 +344,13 @@ def _client_constraints(parts: Mapping[int, LoadPart], service: ModelledTarget) 
 
 
 def _of_links(
-    links: Iterable[LinkLimit], parts: Mapping[int, LoadPart], service: ModelledTarget, disk: DiskPlan | None = None
+    links: Iterable[LinkLimit],
+    parts: Mapping[int, LoadPart],
+    service: ModelledTarget,
+    disk: plans.DiskPlan | None = None,
 ) -> Iterator[Constraint]:
     for link in links:
-        cost: dict[str, Callable[[OperationPlan], float]] = {
+        cost: dict[str, Callable[[plans.OperationPlan], float]] = {
             "bytes_per_s": lambda one: block_bytes_mean(one.blocks),
             "iops": lambda one: math.ceil(block_bytes_mean(one.blocks) / disk.io_bytes) if disk else 1.0,
             "in_flight": lambda one: _unloaded_s(one, service, disk),
@@ -334,7 +359,7 @@ def _of_links(
         for number, part in parts.items():
             counted = [one for one in part.shares if link.kind in ("any", one[0].kind)]
             use[number] = sum(
-                share * cost[link.quantity](one) / _weight(link, one.kind, service) for one, share in counted
+                share * cost[link.quantity](one) * _weight(link, one.kind, service, part.hits) for one, share in counted
             )
         use = {number: value for number, value in use.items() if value > 0}
         if use:
@@ -342,13 +367,15 @@ def _of_links(
             yield _with_burst(Constraint(link.name, float(link.capacity), use, link.kind, told), service, disk)
 
 
-def _weight(link: LinkLimit, kind: str, service: ModelledTarget) -> int:
-    """The bytes of a kind that count as one against a limit."""
+def _weight(link: LinkLimit, kind: str, service: ModelledTarget, hits: float) -> float:
+    """What an operation of a kind, or a byte of it, counts at a limit, with this share of hits in a server's cache."""
     weights = [cap.reads_per_write for cap in service.limits.caps if cap.reads_per_write]
-    return weights[0] if weights and kind == "read" and link.name == "volume's throughput" else 1
+    weight = 1 / weights[0] if weights and kind == "read" and link.name == "volume's throughput" else 1
+    cache = service.limits.server_cache if link.name.startswith("volume's ") else None
+    return weight * cache.cost(kind, link.quantity, hits) if cache else weight
 
 
-def _with_burst(one: Constraint, service: ModelledTarget, disk: DiskPlan | None) -> Constraint:
+def _with_burst(one: Constraint, service: ModelledTarget, disk: plans.DiskPlan | None) -> Constraint:
     """The limit with its burst, if it is the one that has credits."""
     assert one.link is not None
     if disk is None:
@@ -400,7 +427,7 @@ def fill(
 def _claim(part: LoadPart, number: int, constraints: Sequence[Constraint]) -> float:
     """The part of a shared limit that is due to a load: by its connections, or on a mount by what it has in flight."""
     engine = part.first.engine
-    each = engine.mount.nconnect if isinstance(engine, NfsEngine) else depth_of(part.first)
+    each = engine.mount.nconnect if isinstance(engine, plans.NfsEngine) else depth_of(part.first)
     costs = [one.use[number] / one.capacity for one in constraints if len(one.use) > 1 and number in one.use]
     return len(part.workers) * each / max(costs, default=1.0)
 
@@ -421,7 +448,7 @@ def _latencies(
     return {kind: unloaded[kind] + more or math.nan for kind, more in found.items()}
 
 
-def _kind(operation: OperationPlan) -> Kind:
+def _kind(operation: plans.OperationPlan) -> Kind:
     return "write" if operation.kind == "write" else "read"
 
 

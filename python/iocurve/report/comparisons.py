@@ -10,33 +10,7 @@ from iocurve.analysis.gains import Pair
 from iocurve.analysis.load_names import COMPARED_AXES, point_unit
 from iocurve.analysis.published import PublishedComparison
 from iocurve.foundation.units import format_bytes, format_latency, sentence
-from iocurve.report import chart_bars, chart_style
-from iocurve.report.cells import (
-    LAST_COLUMNS,
-    ReportFigure,
-    bars_caption,
-    bounds,
-    caps,
-    caption,
-    cells,
-    count,
-    drawn_caps,
-    far_cap_caption,
-    far_caption,
-    gain_bar,
-    gain_caption,
-    last_cells,
-    near_and_far,
-    published_marks,
-    rate,
-    rate_bar,
-    rate_unit,
-    ratio,
-    series_name,
-    table_of_series,
-    target_of,
-    targets_of,
-)
+from iocurve.report import cells, chart_bars, chart_style
 from iocurve.report.chart_style import Chart
 from iocurve.report.table import LIMITED_BY, Cell, Nanoseconds, Table
 from iocurve.result.document import Point
@@ -53,28 +27,35 @@ ADVICE_CAPTION = (
 # ---- loads of one family
 
 
-def grid(family: PointFamily, reading: Reading) -> ReportFigure:
+def grid(family: PointFamily, reading: Reading) -> cells.ReportFigure:
     """Loads of a family as bars side by side."""
-    unit = rate_unit(family)
+    unit = cells.rate_unit(family)
     series_axis = next((axis for axis in COMPARED_AXES if family.varies(axis)), None)
     bars = [
-        rate_bar(
+        cells.rate_bar(
             _place(family, member, series_axis),
-            series_name(member, series_axis),
+            cells.series_name(member, series_axis),
             member.summary(),
             unit,
-            bounds(member, unit),
+            cells.bounds(member, unit),
         )
         for member in family.members
     ]
-    marks = published_marks(family, reading, unit, lambda member: _place(family, member, series_axis), series_axis)
+    marks = cells.published_marks(
+        family, reading, unit, lambda member: _place(family, member, series_axis), series_axis
+    )
     highest = max(bar.value for bar in bars)
-    near, far = near_and_far(marks, highest)
-    drawn, limits = drawn_caps(family, reading, unit, highest)
+    near, far = cells.near_and_far(marks, highest)
+    drawn, limits = cells.drawn_caps(family, reading, unit, highest)
     base, ratios = _gain_bars(family, series_axis)
-    return ReportFigure.of(
+    return cells.ReportFigure.of(
         f"{family.subject}: {unit}",
-        *(sentence(family.fixed), limits, far_caption(far), gain_caption(ratios) or bars_caption(bars)),
+        *(
+            sentence(family.fixed),
+            limits,
+            cells.far_caption(far),
+            cells.gain_caption(ratios) or cells.bars_caption(bars),
+        ),
         charts=[chart_bars.grouped(bars, unit, drawn, near), *([chart_bars.gains(ratios, base)] if ratios else [])],
         table=_grid_table(family, series_axis),
         name=f"{family.name} {unit}",
@@ -89,9 +70,9 @@ def _gain_bars(family: PointFamily, series_axis: str | None) -> tuple[str, list[
         bar
         for place, member, base in _with_first(family, series_axis)
         if member is not base
-        for bar in gain_bar(place, series_name(member, series_axis), member, base)
+        for bar in cells.gain_bar(place, cells.series_name(member, series_axis), member, base)
     ]
-    return series_name(family.members[0], series_axis), found
+    return cells.series_name(family.members[0], series_axis), found
 
 
 def _with_first(family: PointFamily, series_axis: str | None) -> Iterator[tuple[str, Point, Point]]:
@@ -120,21 +101,21 @@ def _grid_table(family: PointFamily, series_axis: str | None) -> Table:
     rows: list[tuple[Cell, ...]] = [
         (
             place,
-            series_name(member, series_axis),
-            *cells(member.summary(), "IOPS", "MiB/s", "p50", "p99"),
-            ratio(member, base) if member is not base else "",
-            *last_cells(member),
+            cells.series_name(member, series_axis),
+            *cells.cells(member.summary(), "IOPS", "MiB/s", "p50", "p99"),
+            cells.ratio(member, base) if member is not base else "",
+            *cells.last_cells(member),
         )
         for place, member, base in _with_first(family, series_axis)
     ]
     columns = ("load", "series", "IOPS", "MiB/s", "p50", "p99", "speedup")
-    return Table.of((*columns, *LAST_COLUMNS), rows, text_columns=2)
+    return Table.of((*columns, *cells.LAST_COLUMNS), rows, text_columns=2)
 
 
 # ---- several families
 
 
-def comparisons(reading: Reading) -> list[ReportFigure]:
+def comparisons(reading: Reading) -> list[cells.ReportFigure]:
     """The families that the scenario compares, mix by mix or depth by depth."""
     named = {family.name: family for family in reading.families}
     scenario = reading.result.scenario
@@ -147,31 +128,31 @@ def comparisons(reading: Reading) -> list[ReportFigure]:
     return figures
 
 
-def _comparison(title: str, families: Sequence[PointFamily], axis: str, reading: Reading) -> ReportFigure:
-    unit = rate_unit(families[0])
+def _comparison(title: str, families: Sequence[PointFamily], axis: str, reading: Reading) -> cells.ReportFigure:
+    unit = cells.rate_unit(families[0])
     common = _common_places(families, axis)
     bars = [
-        rate_bar(place, name, member.summary(), unit, bounds(member, unit))
+        cells.rate_bar(place, name, member.summary(), unit, cells.bounds(member, unit))
         for place, at in common.items()
         for name, member in at.items()
     ]
-    limits = caps([member for at in common.values() for member in at.values()], reading, unit)
+    limits = cells.caps([member for at in common.values() for member in at.values()], reading, unit)
     drawn = chart_style.within_sight(limits, max((bar.value for bar in bars), default=0))
     names = [family.subject for family in families]
     ratios = [
         bar
         for place, at in common.items()
         for name in names[1:]
-        for bar in gain_bar(place, name, at[name], at[names[0]])
+        for bar in cells.gain_bar(place, name, at[name], at[names[0]])
     ]
-    return ReportFigure.of(
+    return cells.ReportFigure.of(
         title,
-        *("Only loads that were measured in all of them.", gain_caption(ratios) or bars_caption(bars)),
+        *("Only loads that were measured in all of them.", cells.gain_caption(ratios) or cells.bars_caption(bars)),
         charts=[
             *([chart_bars.grouped(bars, unit, drawn)] if bars else []),
             *([chart_bars.gains(ratios, names[0])] if ratios else []),
         ],
-        table=table_of_series(
+        table=cells.table_of_series(
             "read:write" if axis == "read_percent" else axis, common, names, unit, "{name} to the first"
         ),
     )
@@ -190,7 +171,7 @@ def _common_places(families: Sequence[PointFamily], axis: str) -> dict[str, dict
 # ---- connections
 
 
-def advice_table(family: PointFamily) -> ReportFigure:
+def advice_table(family: PointFamily) -> cells.ReportFigure:
     """The gain of more connections, load by load, in green, yellow and red."""
     pairs = gains.pairs(family.members)
     few, many = gains.fewest_and_most(family.members)
@@ -205,7 +186,7 @@ def advice_table(family: PointFamily) -> ReportFigure:
         f"mean {{unit}}, nconnect {many}",
         "verdict",
     )
-    return ReportFigure.of(
+    return cells.ReportFigure.of(
         family.title or f"Where nconnect {many} pays",
         ADVICE_CAPTION.format(margin=margin_text(pairs[0].gain.margin if pairs else MARGIN)),
         charts=[chart_bars.advice(advice_cells(pairs))],
@@ -241,8 +222,8 @@ def _advice_row(pair: Pair) -> tuple[Cell, ...]:
         str(axes.get("kind", "")),
         format_bytes(int(axes.get("block_bytes", 0))),
         str(axes.get("depth", "")),
-        count(few.iops),
-        count(many.iops),
+        cells.count(few.iops),
+        cells.count(many.iops),
         pair.gain.text,
         Nanoseconds(few.latency.mean_ns),
         Nanoseconds(many.latency.mean_ns),
@@ -253,7 +234,7 @@ def _advice_row(pair: Pair) -> tuple[Cell, ...]:
 # ---- published figures
 
 
-def with_published(reading: Reading) -> list[ReportFigure]:
+def with_published(reading: Reading) -> list[cells.ReportFigure]:
     """A table for each reference that has figures for the points of the result."""
     return [
         _published_table(reference, found, reading)
@@ -262,7 +243,9 @@ def with_published(reading: Reading) -> list[ReportFigure]:
     ]
 
 
-def _published_table(reference: Reference, found: Sequence[PublishedComparison], reading: Reading) -> ReportFigure:
+def _published_table(
+    reference: Reference, found: Sequence[PublishedComparison], reading: Reading
+) -> cells.ReportFigure:
     at_speed = [f"at {speed:.3g} of the speed" for speed in dict.fromkeys(one.speed for one in found) if speed != 1]
     columns = ("point", "kind", "measured", "published", *at_speed[:1], "ratio", "of the figure")
     rows = [_published_row(one, is_slowed=bool(at_speed)) for one in found]
@@ -273,7 +256,7 @@ def _published_table(reference: Reference, found: Sequence[PublishedComparison],
         if (part := reference.charts_only.get(family.name))
         for member in family.members
     ]
-    return ReportFigure.of(
+    return cells.ReportFigure.of(
         f"Beside published figures: {reference.title}",
         _published_caption(reference, found, reading),
         table=Table.of(columns, rows, text_columns=2),
@@ -284,7 +267,7 @@ def _published_table(reference: Reference, found: Sequence[PublishedComparison],
 def rate_text(member: Point) -> str:
     """The rate of a point in its unit: ``12,800 IOPS``."""
     unit = point_unit(member)
-    return published.figure_text(*(rate(member.summary(), unit),) * 2, unit)
+    return published.figure_text(*(cells.rate(member.summary(), unit),) * 2, unit)
 
 
 def _published_row(one: PublishedComparison, *, is_slowed: bool) -> tuple[str, ...]:
@@ -316,7 +299,7 @@ def _published_caption(reference: Reference, pairs: Sequence[PublishedComparison
     conditions = f"; measured under other conditions: {differences}" if differences else ""
     speeds = " and ".join(f"{speed:.3g}" for speed in dict.fromkeys(one.speed for one in pairs) if speed != 1)
     slowed = f"The target ran at {speeds} of its speed; ratios are to this fraction of published rates."
-    return caption(
+    return cells.caption(
         f"Published by others at {reference.source}{date}{conditions}.",
         slowed if speeds else "",
         f"The same: within {published.TOLERANCE:.0%}.",
@@ -328,7 +311,7 @@ BARS_MAX = 24
 """More loads than this have a table and no chart."""
 
 
-def beside_each_other(reading: Reading) -> list[ReportFigure]:
+def beside_each_other(reading: Reading) -> list[cells.ReportFigure]:
     """One chart for each unit; no figure for fewer than two such loads."""
     singles = single_families(reading)
     if not singles:
@@ -337,7 +320,7 @@ def beside_each_other(reading: Reading) -> list[ReportFigure]:
     sentences = dict.fromkeys(sentence for _, told in drawn for sentence in told)
     drawings = [chart for chart, _ in drawn if chart]
     return [
-        ReportFigure.of(
+        cells.ReportFigure.of(
             "All loads side by side", *sentences, charts=drawings, table=_singles_table(singles), name="all loads"
         )
     ]
@@ -360,19 +343,19 @@ def _single_chart(unit: str, singles: Sequence[PointFamily], reading: Reading) -
     if not families:
         return None, ()
     members = [family.members[0] for family in families]
-    highest = max(rate(member.summary(), unit) for member in members)
-    limits = caps(members, reading, unit)
+    highest = max(cells.rate(member.summary(), unit) for member in members)
+    limits = cells.caps(members, reading, unit)
     drawn = chart_style.within_sight(limits, highest)
-    near, far = near_and_far([mark for one in families for mark in _single_marks(one, reading, unit)], highest)
-    told = (far_cap_caption(limits, drawn, target_of(families[0], reading)), far_caption(far))
-    is_stacked = all(len(targets_of(member, reading.result)) == 1 for member in members)
+    near, far = cells.near_and_far([mark for one in families for mark in _single_marks(one, reading, unit)], highest)
+    told = (cells.far_cap_caption(limits, drawn, cells.target_of(families[0], reading)), cells.far_caption(far))
+    is_stacked = all(len(cells.targets_of(member, reading.result)) == 1 for member in members)
     bars = [
-        rate_bar(family.subject, kind, totals, unit, bounds(member, unit, None if is_stacked else kind))
+        cells.rate_bar(family.subject, kind, totals, unit, cells.bounds(member, unit, None if is_stacked else kind))
         for family, member in zip(families, members, strict=True)
         for kind, totals in member.summary().kinds.items()
     ]
     chart = chart_bars.mix(bars, unit, drawn, near, None) if is_stacked else chart_bars.grouped(bars, unit, drawn, near)
-    return chart, (*told, bars_caption(bars))
+    return chart, (*told, cells.bars_caption(bars))
 
 
 def _single_marks(family: PointFamily, reading: Reading, unit: str) -> list[chart_bars.PublishedMark]:
@@ -388,7 +371,7 @@ def _single_marks(family: PointFamily, reading: Reading, unit: str) -> list[char
 def _singles_table(singles: Sequence[PointFamily]) -> Table:
     figures = ("IOPS", "MiB/s", "p50", "p99")
     rows: list[tuple[Cell, ...]] = [
-        (family.subject, kind, *cells(totals, *figures), last_cells(family.members[0])[-1])
+        (family.subject, kind, *cells.cells(totals, *figures), cells.last_cells(family.members[0])[-1])
         for family in singles
         for kind, totals in family.members[0].summary().kinds.items()
     ]

@@ -23,12 +23,12 @@ from iocurve.result.summary import Summary
 EVENT_EVERY_S = 1.0
 
 
-class _Together(View):
-    """Several views of one run: each gets every call of a method of ``View``."""
-
-    def __init__(self, views: Sequence[View]) -> None:
-        for name in filter(lambda name: not name.startswith("_"), vars(View)):
-            setattr(self, name, partial(_call_each, [getattr(view, name) for view in views]))
+def _together(views: Sequence[View]) -> View:
+    """Several views of one run as one: each gets every call of a method of ``View``."""
+    found = View()
+    for name in filter(lambda name: not name.startswith("_"), vars(View)):
+        setattr(found, name, partial(_call_each, [getattr(view, name) for view in views]))
+    return found
 
 
 def _call_each(calls: Sequence[Callable[..., None]], *arguments: object) -> None:
@@ -63,7 +63,7 @@ def filling_screen(fills_screen: bool | None) -> Iterator[None]:
 def with_observer(view: View) -> View:
     """The view, together with that of ``observed_by``."""
     observer = _OBSERVER.get()
-    return _Together([view, observer]) if observer else view
+    return _together([view, observer]) if observer else view
 
 
 @contextmanager

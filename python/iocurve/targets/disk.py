@@ -48,13 +48,6 @@ class DiskBurst(Speed):
     source: str
 
 
-class SourcedNumber(Struct):
-    """One figure."""
-
-    value: Positive
-    source: str
-
-
 class DiskSize(Speed):
     """A disk of one size."""
 
@@ -97,8 +90,9 @@ class DiskFamily(Struct):
     title: str
     host_cache: bool
     """True if a virtual machine can cache the disk."""
-    io_kib: SourcedNumber
+    io_kib: Positive
     """The largest operation that counts as one I/O."""
+    io_kib_source: str
     sources: dict[str, Page]
     sizes: dict[str, DiskSize] = {}
     provisioned: Provisioned | None = None
@@ -194,7 +188,7 @@ def describe_disk(name: str) -> list[tuple[str, str, str]]:
         rows.append(("throughput", text, how.source))
         if how.iops:
             rows.append(("included with each disk", f"{how.iops:,} IOPS, {how.mb_per_s:,} MB/s", how.source))
-    rows.append(("one I/O", f"up to {family.io_kib.value} KiB", family.io_kib.source))
+    rows.append(("one I/O", f"up to {family.io_kib} KiB", family.io_kib_source))
     return [(label, text, str(family.sources[source])) for label, text, source in rows]
 
 
@@ -332,7 +326,7 @@ class _DiskReader:
             name=", ".join([striped, *([f"cache {cache.replace('_', '-')}"]), *([vm.name] if vm else [])]),
             state_path=STATE_NAME,
             limits=_times(limits, stripe),
-            io_bytes=family.io_kib.value * KIB,
+            io_bytes=family.io_kib * KIB,
             cache=cache,
             latency_ns=latency_ns,
             vm=vm,

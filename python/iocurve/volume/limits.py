@@ -79,6 +79,20 @@ class Parallelism(Struct):
         return base_ns + per_kib_ns * block_bytes / KIB
 
 
+class ServerCache(Struct):
+    """A cache of the server (LRU). Costs are thousandths of an operation, or of a byte, at the limits of the volume."""
+
+    bytes: int
+    read_iops: int
+    read_bytes: int
+    write_iops: int
+    write_bytes: int
+
+    def cost(self, kind: str, quantity: str, hits: float) -> float:
+        """The mean cost of an operation, or of a byte, with this share of hits."""
+        return 1 - hits * (1 - int(getattr(self, f"{kind}_{quantity.removesuffix('_per_s')}")) / 1000)
+
+
 class Limits(Struct):
     """All limits of an export; an operation is answered once every limit allows it."""
 
@@ -89,6 +103,7 @@ class Limits(Struct):
     parallelism: Parallelism | None = None
     window_ns: int = 0
     """Length of the windows in which the caps of the volume count, each from its start on; 0: at any time."""
+    server_cache: ServerCache | None = None
 
     def unloaded_ns(self, kind: str, block_bytes: float) -> float:
         """The mean time of an operation that waits for no other; 0 where it is not known."""
@@ -148,6 +163,7 @@ class Limits(Struct):
         more |= {"reads_per_write": weights[0]} if weights else {}
         more |= {"write_latency": self.write_latency.to_builtins()} if self.write_latency else {}
         more |= {"window_ns": self.window_ns} if self.window_ns else {}
+        more |= {"server_cache": self.server_cache.to_builtins()} if self.server_cache else {}
         return {**of_volume, "burst": burst, **more, **apart}
 
 

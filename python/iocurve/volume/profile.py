@@ -7,7 +7,6 @@ import tomllib
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
@@ -15,11 +14,14 @@ import msgspec
 from msgspec import Meta
 
 from iocurve.foundation.errors import Diagnostic, DialectError, unknown
-from iocurve.foundation.structs import Page, Struct, TaggedStruct
+from iocurve.foundation.structs import Page, Struct, TaggedStruct, bundled_names
 from iocurve.foundation.units import GIB, MIB, TIB
 from iocurve.volume.validation import InvalidDocument, InvalidField, validated
 
+DIRECTORY = Path(__file__).parent / "profiles"
 UNLIMITED = "unlimited"
+MEASURED = "measured-"
+"""Begins the name of a profile of the volume that a benchmark measured: no list has it, as nobody sells it."""
 FIGURE_MAX = (1 << 53) - 1
 """The largest number in a profile."""
 MB = 1_000_000
@@ -35,8 +37,7 @@ Positive = Annotated[int, Meta(ge=1, le=FIGURE_MAX)]
 
 def names() -> list[str]:
     """The names of all published profiles."""
-    files = resources.files(__package__) / "profiles"
-    return sorted(file.name.removesuffix(".toml") for file in files.iterdir() if file.name.endswith(".toml"))
+    return [name for name in bundled_names(DIRECTORY) if not name.startswith(MEASURED)]
 
 
 def load(name: str) -> Profile:
@@ -57,12 +58,11 @@ def absolute_name(name: str) -> str:
 
 @cache
 def _published(name: str) -> Profile:
-    if name not in names():
+    if name not in bundled_names(DIRECTORY):
         raise DialectError(
             [unknown("profile", name, names(), "iocurve profile list; a file of your own ends in .toml")]
         )
-    text = (resources.files(__package__) / "profiles" / f"{name}.toml").read_text(encoding="utf-8")
-    return parse(text, f"profile {name}")
+    return parse((DIRECTORY / f"{name}.toml").read_text(encoding="utf-8"), f"profile {name}")
 
 
 def parse(text: str, where: str) -> Profile:
@@ -127,6 +127,7 @@ class Profile(Struct):
     parallelism: ParallelismFigure | None = None
     window_ms: Number | None = None
     """Length of the windows in which the limits of the volume count, each from its start on."""
+    server_cache: ServerCacheFigure | None = None
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -338,6 +339,27 @@ class ParallelismFigure(Cited):
         for name in ("service_us", "per_kib_us", "write_service_us", "write_per_kib_us"):
             if (value := getattr(self, name)) is not None:
                 _check(name, value, MICROSECONDS_MAX, above_zero="service" in name)
+
+
+class ServerCacheFigure(Cited):
+    """A cache of the server, and what data that it holds count at the limits of the volume."""
+
+    mib: Positive
+    """The size: it holds the blocks that were read or written last (LRU)."""
+    read_iops: Decimal = Decimal(1)
+    """A read hit counts as this part of an operation; 1: as any other read."""
+    read_throughput: Decimal = Decimal(1)
+    """Each byte of a read hit counts as this part of a byte."""
+    write_iops: Decimal = Decimal(1)
+    """The same for writes to data that the cache holds."""
+    write_throughput: Decimal = Decimal(1)
+
+    def __post_init__(self) -> None:
+        for name in HIT_COSTS:
+            _check(name, getattr(self, name), 1, above_zero=True)
+
+
+HIT_COSTS = ServerCacheFigure.__struct_fields__[-4:]
 
 
 class QuotaBounds(Cited):

@@ -17,25 +17,7 @@ from iocurve.foundation.errors import Diagnostic, DialectError
 from iocurve.foundation.units import GIB, MIB, MILLISECOND_NS, TIB, format_bytes, format_duration, format_number
 from iocurve.result.caps import CAPS, THROUGHPUT, Burst, Cap, Scope, caps
 from iocurve.volume import limits
-from iocurve.volume.profile import (
-    MB,
-    BurstFigure,
-    Cited,
-    ExponentialFigure,
-    Figure,
-    Formula,
-    LatencyFigure,
-    LognormalFigure,
-    Number,
-    ParallelismFigure,
-    Profile,
-    QuotaBounds,
-    Settable,
-    Sized,
-    Term,
-    ThroughputStep,
-    load,
-)
+from iocurve.volume import profile as profiles
 
 
 def resolve(
@@ -53,8 +35,8 @@ def resolve(
     ``stored_bytes`` is the data that it holds; by default it is full. ``pool_bytes`` is the size of the capacity pool
     of manual QoS; by default the quota. Raises ``DialectError`` for a size or a setting out of the profile's bounds.
     """
-    profile = load(name)
-    at = Sized(quota_bytes=quota_bytes, stored_bytes=quota_bytes if stored_bytes is None else stored_bytes)
+    profile = profiles.load(name)
+    at = profiles.Sized(quota_bytes=quota_bytes, stored_bytes=quota_bytes if stored_bytes is None else stored_bytes)
     _check_quota(name, profile, quota_bytes)
     if throughput_bytes_per_s is not None:
         _check_throughput(name, profile, throughput_bytes_per_s, pool_bytes or quota_bytes)
@@ -78,6 +60,7 @@ def resolve(
         write_latency=_latency(profile.write_latency_us) if profile.write_latency_us and latency_ns is None else None,
         parallelism=_parallelism(profile.parallelism) if profile.parallelism else None,
         window_ns=profile.window_ms.value * MILLISECOND_NS if profile.window_ms else 0,
+        server_cache=_server_cache(profile.server_cache) if profile.server_cache else None,
     )
 
 
@@ -102,10 +85,10 @@ def next_tib_bytes_per_s(limits_at: Callable[[int], limits.Limits], quota_bytes:
 # ---- the profile's own figures
 
 
-def _value(figure: Formula | Number | None, cap: Cap, at: Sized) -> int | None:
+def _value(figure: profiles.Formula | profiles.Number | None, cap: Cap, at: profiles.Sized) -> int | None:
     if figure is None:
         return None
-    value = figure.of(at) if isinstance(figure, Formula) else figure.value
+    value = figure.of(at) if isinstance(figure, profiles.Formula) else figure.value
     return math.floor(value * (MIB if cap.quantity == "bytes_per_s" else 1))
 
 
@@ -118,7 +101,7 @@ def _is_idle(cap: Cap, values: dict[str, int | None], burst: Burst | None) -> bo
     return bool(both) and cap.value >= (both or 0)
 
 
-def _burst(figure: BurstFigure | None, at: Sized, baseline: int | None, unit: int) -> Burst | None:
+def _burst(figure: profiles.BurstFigure | None, at: profiles.Sized, baseline: int | None, unit: int) -> Burst | None:
     """The burst above a baseline; both in operations per second, or bytes, in multiples of a unit."""
     if figure is None or baseline is None:
         return None
@@ -129,20 +112,22 @@ def _burst(figure: BurstFigure | None, at: Sized, baseline: int | None, unit: in
     return Burst(value=burst, credits=saved or (burst - baseline) * figure.credits_for_s)
 
 
-def _latency(figure: LatencyFigure | None) -> limits.AddedLatency:
+def _latency(figure: profiles.LatencyFigure | None) -> limits.AddedLatency:
     if figure is None:
         return limits.AddedLatency()
     found = limits.AddedLatency(base_ns=_ns(figure.value), per_kib_ns=_ns(figure.per_kib))
     return found.replace(distribution=_distribution(figure.distribution)) if figure.distribution else found
 
 
-def _distribution(distribution: ExponentialFigure | LognormalFigure) -> limits.Exponential | limits.Lognormal:
-    if isinstance(distribution, ExponentialFigure):
+def _distribution(
+    distribution: profiles.ExponentialFigure | profiles.LognormalFigure,
+) -> limits.Exponential | limits.Lognormal:
+    if isinstance(distribution, profiles.ExponentialFigure):
         return limits.Exponential(mean_ns=_ns(distribution.mean_us))
     return limits.Lognormal(median_ns=_ns(distribution.median_us), p99_ns=_ns(distribution.p99_us))
 
 
-def _parallelism(figure: ParallelismFigure) -> limits.Parallelism:
+def _parallelism(figure: profiles.ParallelismFigure) -> limits.Parallelism:
     write_us, write_per_kib_us = figure.write_service_us, figure.write_per_kib_us
     return limits.Parallelism(
         servers=figure.servers,
@@ -153,6 +138,14 @@ def _parallelism(figure: ParallelismFigure) -> limits.Parallelism:
     )
 
 
+def _server_cache(figure: profiles.ServerCacheFigure) -> limits.ServerCache:
+    """Costs are rounded up, so that none becomes 0."""
+    costs = {
+        name.replace("throughput", "bytes"): math.ceil(getattr(figure, name) * 1000) for name in profiles.HIT_COSTS
+    }
+    return limits.ServerCache(bytes=figure.mib * MIB, **costs)
+
+
 def _ns(microseconds: Decimal) -> int:
     return math.ceil(microseconds * 1000)
 
@@ -160,7 +153,7 @@ def _ns(microseconds: Decimal) -> int:
 # ---- bounds
 
 
-def _check_quota(name: str, profile: Profile, quota_bytes: int) -> None:
+def _check_quota(name: str, profile: profiles.Profile, quota_bytes: int) -> None:
     bounds = profile.quota
     if bounds and not bounds.at_least_gib * GIB <= quota_bytes <= bounds.at_most_gib * GIB:
         raise _refused(
@@ -169,7 +162,7 @@ def _check_quota(name: str, profile: Profile, quota_bytes: int) -> None:
         )
 
 
-def _check_throughput(name: str, profile: Profile, throughput: int, pool_bytes: int) -> None:
+def _check_throughput(name: str, profile: profiles.Profile, throughput: int, pool_bytes: int) -> None:
     figure = profile.throughput_mib_per_s
     if figure is None:
         return
@@ -177,11 +170,11 @@ def _check_throughput(name: str, profile: Profile, throughput: int, pool_bytes: 
         raise _not_settable(name, "throughput", _in_brackets(profile, figure))
     settable = figure.settable
     most = settable.bound(pool_bytes)
-    if settable.mb_per_s and throughput not in [each * MB for each in settable.mb_per_s]:
+    if settable.mb_per_s and throughput not in [each * profiles.MB for each in settable.mb_per_s]:
         known = ", ".join(f"{each:,}" for each in settable.mb_per_s)
         raise _refused(
-            f"{name}: a throughput of {format_number(throughput / MB, 6)} MB/s cannot be set; there are {known} MB/s"
-            f"{_in_brackets(profile, settable)}"
+            f"{name}: a throughput of {format_number(throughput / profiles.MB, 6)} MB/s cannot be set; there are "
+            f"{known} MB/s{_in_brackets(profile, settable)}"
         )
     if not settable.at_least <= Fraction(throughput, MIB) <= most:
         pool = f" in a pool of {format_bytes(pool_bytes)}" if settable.pool_at_most_per_tib else ""
@@ -192,7 +185,7 @@ def _check_throughput(name: str, profile: Profile, throughput: int, pool_bytes: 
         )
 
 
-def _check_iops(name: str, profile: Profile, iops: int) -> None:
+def _check_iops(name: str, profile: profiles.Profile, iops: int) -> None:
     figure = profile.iops
     if figure is None:
         return
@@ -216,7 +209,7 @@ def _refused(text: str) -> DialectError:
     return DialectError([Diagnostic(text)])
 
 
-def _in_brackets(profile: Profile, figure: Cited) -> str:
+def _in_brackets(profile: profiles.Profile, figure: profiles.Cited) -> str:
     return f" ({cited})" if (cited := profile.cite(figure.source)) else ""
 
 
@@ -226,16 +219,16 @@ Row = tuple[str, str, str | None]
 
 def describe(name: str) -> list[tuple[str, str, str]]:
     """The figures of a profile: name, value, and where it was published."""
-    profile = load(name)
+    profile = profiles.load(name)
     return [(label, value, profile.cite(source)) for label, value, source in _rows(profile)]
 
 
-def quota_text(bounds: QuotaBounds) -> str:
+def quota_text(bounds: profiles.QuotaBounds) -> str:
     """``50 GiB to 100 TiB``."""
     return f"{format_bytes(bounds.at_least_gib * GIB)} to {format_bytes(bounds.at_most_gib * GIB)}"
 
 
-def bounds_text(settable: Settable) -> str:
+def bounds_text(settable: profiles.Settable) -> str:
     """``3,000 to 102,400``."""
     if settable.mb_per_s:
         return ", ".join(f"{each:,}" for each in settable.mb_per_s) + " MB/s"
@@ -246,7 +239,7 @@ def bounds_text(settable: Settable) -> str:
     return text
 
 
-def _rows(profile: Profile) -> Iterator[Row]:
+def _rows(profile: profiles.Profile) -> Iterator[Row]:
     if profile.quota is not None:
         yield "quota", quota_text(profile.quota), profile.quota.source
     yield from _cap_rows(profile, "volume")
@@ -258,6 +251,12 @@ def _rows(profile: Profile) -> Iterator[Row]:
     yield from _latency_rows("latency of writes", profile.write_latency_us)
     if (window := profile.window_ms) is not None:
         yield "window of the limits, ms", f"{window.value:,}", window.source
+    if (cache := profile.server_cache) is not None:
+        costs = [
+            f", {name.replace('_', ' ')} {cost}" for name in profiles.HIT_COSTS if (cost := getattr(cache, name)) != 1
+        ]
+        text = "; cost of hits:" + "".join(costs)[1:] if costs else ""
+        yield "server cache", format_bytes(cache.mib * MIB) + text.replace("iops", "IOPS"), cache.source
     yield from _cap_rows(profile, "connection", "client")
     if (parallelism := profile.parallelism) is not None:
         text = f"{parallelism.servers:,} at once, {_service_text(parallelism.service_us, parallelism.per_kib_us)} each"
@@ -269,27 +268,27 @@ def _rows(profile: Profile) -> Iterator[Row]:
         yield "operations served", text, parallelism.source
 
 
-def _cap_rows(profile: Profile, *scopes: Scope) -> Iterator[Row]:
+def _cap_rows(profile: profiles.Profile, *scopes: Scope) -> Iterator[Row]:
     for cap in CAPS:
-        figure: Formula | Number | None = getattr(profile, cap.figure)
+        figure: profiles.Formula | profiles.Number | None = getattr(profile, cap.figure)
         if cap.scope in scopes and figure is not None:
             yield from _figure_rows(cap.label, figure)
 
 
-def _figure_rows(label: str, figure: Formula | Number) -> Iterator[Row]:
-    yield label, formula_text(figure) if isinstance(figure, Formula) else f"{figure.value:,}", figure.source
-    if isinstance(figure, Figure) and figure.settable is not None:
+def _figure_rows(label: str, figure: profiles.Formula | profiles.Number) -> Iterator[Row]:
+    yield label, formula_text(figure) if isinstance(figure, profiles.Formula) else f"{figure.value:,}", figure.source
+    if isinstance(figure, profiles.Figure) and figure.settable is not None:
         yield f"{label}, set by hand", bounds_text(figure.settable), figure.settable.source
 
 
-def _burst_rows(what: str, burst: BurstFigure | None) -> Iterator[Row]:
+def _burst_rows(what: str, burst: profiles.BurstFigure | None) -> Iterator[Row]:
     if burst is not None:
         yield f"burst {what}", formula_text(burst), burst.source
         held = formula_text(burst.credits) + (", GiB" if "MiB" in what else "") if burst.credits else ""
         yield "burst credits", held or f"(burst − {what.partition(',')[0]}) × {burst.credits_for_s:,}", burst.source
 
 
-def _latency_rows(label: str, latency: LatencyFigure | None) -> Iterator[Row]:
+def _latency_rows(label: str, latency: profiles.LatencyFigure | None) -> Iterator[Row]:
     if latency is None:
         return
     per_kib = f" + {latency.per_kib:,} × KiB" if latency.per_kib else ""
@@ -298,9 +297,9 @@ def _latency_rows(label: str, latency: LatencyFigure | None) -> Iterator[Row]:
         yield f"{label}, random part", _distribution_text(latency.distribution), latency.source
 
 
-def formula_text(figure: Formula) -> str:
+def formula_text(figure: profiles.Formula) -> str:
     """``64 × TiB, at most 4,500``."""
-    settable = figure.settable if isinstance(figure, Figure) else None
+    settable = figure.settable if isinstance(figure, profiles.Figure) else None
     is_set = bool(settable and settable.mb_per_s) or bool(figure.steps)
     parts = [f"{figure.base:,}"] if figure.base or not (figure.terms or is_set) else []
     parts += [part for term in figure.terms for part in _term(term)]
@@ -310,12 +309,12 @@ def formula_text(figure: Formula) -> str:
     return text + (f", at most {figure.at_most:,}" if figure.at_most else "")
 
 
-def _step(step: ThroughputStep) -> str:
+def _step(step: profiles.ThroughputStep) -> str:
     size = [f"{step.gib:,} GiB"] * (step.gib > 0) + [f"{step.mb_per_s:,} MB/s"] * (step.mb_per_s > 0)
     return f"{step.value:,}" + (f" from {' and '.join(size)}" if size else "")
 
 
-def _term(term: Term) -> Iterator[str]:
+def _term(term: profiles.Term) -> Iterator[str]:
     for factor, unit in (
         (term.per_gib, "GiB"),
         (term.per_tib, "TiB"),
@@ -327,8 +326,8 @@ def _term(term: Term) -> Iterator[str]:
             yield f"⌈{part}⌉" if term.round_up else part
 
 
-def _distribution_text(distribution: ExponentialFigure | LognormalFigure) -> str:
-    if isinstance(distribution, ExponentialFigure):
+def _distribution_text(distribution: profiles.ExponentialFigure | profiles.LognormalFigure) -> str:
+    if isinstance(distribution, profiles.ExponentialFigure):
         return f"an exponential tail, mean {_time(distribution.mean_us)}"
     return f"lognormal, median {_time(distribution.median_us)}, 99 % below {_time(distribution.p99_us)}"
 

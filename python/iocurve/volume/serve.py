@@ -42,8 +42,10 @@ def greeting(spec: VolumeSpec, port: int) -> Iterator[str]:
     host = reachable_host(address)
     tls = spec.tls_files()
     for export in spec.export:
-        speed, rules = export.limits().throughput or "no limit", export.rules()
+        limits, rules = export.limits(), export.rules()
+        speed, cache = limits.throughput or "no limit", limits.server_cache
         level = f"{export.profile_name}, {format_bytes(export.quota_bytes())}"
+        level += f", server cache {format_bytes(cache.bytes)}" if cache else ""
         yield f"nfs://{host}:{port}{export.path}{_trusting(tls)}   {speed} ({level}); store: {export.store}"
         yield f"clients: {rules.who_may()}"
         if not is_loopback(address) and not rules.clients:

@@ -18,23 +18,7 @@ from iocurve.foundation.units import parse_bandwidth, parse_bytes, parse_fractio
 from iocurve.machine.files import memory_available
 from iocurve.result.caps import EGRESS, INGRESS, caps
 from iocurve.result.document import TargetFacts
-from iocurve.volume.config import (
-    CONNECTIONS_MAX,
-    DirectoryStore,
-    ExportConfig,
-    ExportRules,
-    Faults,
-    MemoryStore,
-    TlsFiles,
-    VolumeConfig,
-    anonymous_user,
-    certificate_names,
-    handle_key,
-    is_loopback,
-    parse_client,
-    parse_faults,
-    tls_files,
-)
+from iocurve.volume import config as configs
 from iocurve.volume.limits import Limits
 from iocurve.volume.messages import LimitSettings
 from iocurve.volume.profile import UNLIMITED, load
@@ -99,7 +83,7 @@ class ExportSpec(LimitSettings):
     def __post_init__(self) -> None:
         for client in self.allow:
             try:
-                parse_client(client)
+                configs.parse_client(client)
             except ValueError as error:
                 raise InvalidField("allow", str(error)) from None
         if self.all_squash and not self.root_squash:
@@ -151,11 +135,11 @@ class ExportSpec(LimitSettings):
         except ValueError as error:
             raise DialectError([Diagnostic(f"{option('speed')}: {error}")]) from None
 
-    def rules(self) -> ExportRules:
+    def rules(self) -> configs.ExportRules:
         """The clients that may use the export, and the users that they act as."""
-        uid, gid = anonymous_user()
-        return ExportRules(
-            clients=tuple(map(parse_client, self.allow)),
+        uid, gid = configs.anonymous_user()
+        return configs.ExportRules(
+            clients=tuple(map(configs.parse_client, self.allow)),
             read_only=self.read_only,
             secure_ports=self.secure_ports,
             squash="all" if self.all_squash else "root" if self.root_squash else "none",
@@ -193,7 +177,7 @@ class VolumeSpec(Struct):
     """Address to listen on, whoever can reach it."""
     port: Annotated[int, Meta(ge=0, le=PORT_MAX)] = 0
     """TCP port of NFS and MOUNT; 0 takes a free one."""
-    max_connections: Annotated[int, Meta(ge=1, le=CONNECTIONS_MOST)] = CONNECTIONS_MAX
+    max_connections: Annotated[int, Meta(ge=1, le=CONNECTIONS_MOST)] = configs.CONNECTIONS_MAX
     """Further connections are closed at once."""
     fault: tuple[str, ...] = ()
     """Faults that all stores inject: ``flip-bit=1e-6``, ``torn-write``."""
@@ -211,7 +195,7 @@ class VolumeSpec(Struct):
 
     def __post_init__(self) -> None:
         try:
-            rates = parse_faults(self.fault)
+            rates = configs.parse_faults(self.fault)
         except ValueError as error:
             raise InvalidField("fault", str(error)) from None
         if self.fault_log is not None and not rates:
@@ -220,7 +204,7 @@ class VolumeSpec(Struct):
             raise InvalidField("tls_certificate", "this is the certificate of tls; add tls")
         if self.tls_clients is not None and not self.tls:
             raise InvalidField("tls_clients", "these are the clients of tls; add tls")
-        if self.listen is None and not is_loopback(self.address):
+        if self.listen is None and not configs.is_loopback(self.address):
             raise InvalidField(
                 "address",
                 f"{self.address} can be reached from other machines, and NFS has no authentication; if that is meant, "
@@ -232,26 +216,26 @@ class VolumeSpec(Struct):
         """The address that is listened on."""
         return self.listen or self.address
 
-    def tls_files(self) -> TlsFiles | None:
+    def tls_files(self) -> configs.TlsFiles | None:
         """The keys of TLS; None without it. Raises ``RunError``."""
         if not self.tls:
             return None
         if self.tls_certificate is not None:
-            files = TlsFiles(certificate=self.tls_certificate, key=self.tls_certificate)
+            files = configs.TlsFiles(certificate=self.tls_certificate, key=self.tls_certificate)
         else:
-            files = tls_files(certificate_names(self.listen_address))
+            files = configs.tls_files(configs.certificate_names(self.listen_address))
         return files.replace(clients=self.tls_clients)
 
-    def faults(self) -> Faults | None:
+    def faults(self) -> configs.Faults | None:
         """The faults to inject; None without any."""
-        rates = parse_faults(self.fault)
-        return Faults(rates=rates, seed=self.fault_seed, log=self.fault_log) if rates else None
+        rates = configs.parse_faults(self.fault)
+        return configs.Faults(rates=rates, seed=self.fault_seed, log=self.fault_log) if rates else None
 
-    def config(self) -> VolumeConfig:
+    def config(self) -> configs.VolumeConfig:
         """The configuration for the native module. Raises ``DialectError`` or ``TargetError``."""
         in_memory = sum(export.store == MEMORY for export in self.export)
         exports = tuple(
-            ExportConfig(
+            configs.ExportConfig(
                 path=export.path,
                 store=_store(export, in_memory),
                 quota_bytes=export.quota_bytes(),
@@ -260,7 +244,7 @@ class VolumeSpec(Struct):
             )
             for export in self.export
         )
-        config = VolumeConfig(
+        config = configs.VolumeConfig(
             address=self.listen_address,
             port=self.port,
             exports=exports,
@@ -268,7 +252,7 @@ class VolumeSpec(Struct):
             faults=self.faults(),
             tls=self.tls_files(),
         )
-        return config if in_memory == len(exports) else config.replace(handle_key=handle_key())
+        return config if in_memory == len(exports) else config.replace(handle_key=configs.handle_key())
 
 
 def read_spec(path: Path) -> VolumeSpec:
@@ -361,12 +345,12 @@ def _number(field: str, text: str, parse: Callable[[str], int], at_least: int) -
     return value
 
 
-def _store(export: ExportSpec, exports_in_memory: int) -> MemoryStore | DirectoryStore:
+def _store(export: ExportSpec, exports_in_memory: int) -> configs.MemoryStore | configs.DirectoryStore:
     """The store of an export: memory, or a directory. Raises ``TargetError``."""
     if export.store == MEMORY:
-        return MemoryStore(limit_bytes=memory_limit_bytes(exports_in_memory))
+        return configs.MemoryStore(limit_bytes=memory_limit_bytes(exports_in_memory))
     if not Path(export.store).is_dir():
         raise TargetError(
             f"{option('store')} {export.store}: there is no such directory; create it, or use {option('store')} memory"
         )
-    return DirectoryStore(path=str(Path(export.store).resolve()), is_async=not export.sync)
+    return configs.DirectoryStore(path=str(Path(export.store).resolve()), is_async=not export.sync)

@@ -11,6 +11,7 @@ use iocurve_wire::xdr::Encode;
 use super::turn::Turn;
 use super::{nfs3, nfs4};
 use crate::pending::{Delayed, Operation};
+use crate::qos::Extent;
 use crate::served::Export;
 use crate::served::rules::Refusal;
 use crate::stats::IoStats;
@@ -71,7 +72,8 @@ fn read(turn: &mut Turn<'_>, xid: u32, arguments: &RangeArgs<'_>) {
     {
         let RangeArgs { offset, count, .. } = *arguments;
         let caller = *turn.credential.caller();
-        if !turn.is_read_due(export, bytes, |_| Operation::Read { xid, caller, file, offset, count }) {
+        let extent = Extent::of(arguments.file, offset, bytes);
+        if !turn.is_read_due(export, &extent, |_| Operation::Read { xid, caller, file, offset, count }) {
             return;
         }
     }
@@ -116,7 +118,9 @@ fn write(turn: &mut Turn<'_>, xid: u32, arguments: &WriteArgs<'_>) {
     }
     let verifier = turn.served.write_verifier(export);
     match export.files.write(turn.credential.caller(), file, offset, &arrived[..length as usize], stable) {
-        Ok(written) => write_done(turn, export, xid, &written, length, stable, verifier),
+        Ok(written) => {
+            write_done(turn, export, xid, &written, &Extent::of(file, offset, length.into()), stable, verifier);
+        }
         Err(status) => write_failed(turn, export, xid, file, status),
     }
 }
@@ -161,11 +165,12 @@ pub(super) fn begin_write(
 /// Finishes a WRITE whose data have all been received.
 pub(crate) fn finish_write(turn: &mut Turn<'_>, write: ArrivingWrite) {
     let ArrivingWrite { xid, stable, buffer } = write;
-    let (file, length) = (buffer.file, buffer.length() as u32);
+    let file = buffer.file;
+    let extent = Extent::of(file.as_bytes(), buffer.offset, buffer.length() as u64);
     let export = turn.export(file.as_bytes());
     let verifier = turn.served.write_verifier(export);
     match export.files.finish_write(buffer, stable) {
-        Ok(written) => write_done(turn, export, xid, &written, length, stable, verifier),
+        Ok(written) => write_done(turn, export, xid, &written, &extent, stable, verifier),
         Err(status) => write_failed(turn, export, xid, file.as_bytes(), status),
     }
 }
@@ -176,13 +181,13 @@ fn write_done(
     export: &Export,
     xid: u32,
     Written { before, after }: &Written,
-    length: u32,
+    extent: &Extent,
     stable: stable_how,
     verifier: writeverf3,
 ) {
-    turn.count(export.number, &IoStats { writes: 1, write_bytes: u64::from(length), ..IoStats::default() });
-    let reply = server_fast::write_reply(xid, before, after, length, stable, verifier);
-    if !export.throttle.is_limited() || turn.is_reply_due(export, u64::from(length), |_| reply.into()) {
+    turn.count(export.number, &IoStats { writes: 1, write_bytes: extent.bytes, ..IoStats::default() });
+    let reply = server_fast::write_reply(xid, before, after, extent.bytes as u32, stable, verifier);
+    if !export.throttle.is_limited() || turn.is_reply_due(export, extent, |_| reply.into()) {
         turn.batch.bytes(&reply);
     }
 }

@@ -14,6 +14,7 @@ use iocurve_wire::xdr::Encode;
 use crate::memory::{TIGHT_BYTES, Tight};
 use crate::nfs4_state::NfsSession;
 use crate::pending::{ConnectionId, Operation, Pending, Timers};
+use crate::qos::Extent;
 use crate::qos::Key;
 use crate::qos::throttle::Arrival;
 use crate::reply::batch::Batch;
@@ -157,31 +158,31 @@ impl<'t> Turn<'t> {
         if self.tight.transfers { TIGHT_BYTES as u32 } else { TRANSFER_BYTES_MAX }
     }
 
-    /// True if the limits of an export have admitted a READ of `bytes`, and it is due now. Otherwise `operation` makes what waits.
+    /// True if the limits of an export have admitted a READ of an extent, and it is due now. Otherwise `operation` makes what waits.
     pub(crate) fn is_read_due(
         &mut self,
         export: &Export,
-        bytes: u64,
+        extent: &Extent,
         operation: impl FnOnce(&mut Self) -> Operation,
     ) -> bool {
-        self.is_due(export, false, bytes, operation)
+        self.is_due(export, false, extent, operation)
     }
 
     /// As [`Self::is_read_due`], for the reply of a WRITE.
     pub(crate) fn is_reply_due(
         &mut self,
         export: &Export,
-        bytes: u64,
+        extent: &Extent,
         reply: impl FnOnce(&mut Self) -> Box<[u8]>,
     ) -> bool {
-        self.is_due(export, true, bytes, |turn| Operation::Reply(reply(turn)))
+        self.is_due(export, true, extent, |turn| Operation::Reply(reply(turn)))
     }
 
     fn is_due(
         &mut self,
         export: &Export,
         is_write: bool,
-        bytes: u64,
+        extent: &Extent,
         operation: impl FnOnce(&mut Self) -> Operation,
     ) -> bool {
         self.pending.throttled(export.throttle.requests_in_flight());
@@ -193,7 +194,7 @@ impl<'t> Turn<'t> {
             turn.pending.wait(made.bytes());
             made
         };
-        match export.throttle.admit(arrival, is_write, bytes, || make(self)) {
+        match export.throttle.admit(arrival, is_write, extent, || make(self)) {
             Some(due) if due <= self.now => return true,
             Some(due) => {
                 let operation = make(self);

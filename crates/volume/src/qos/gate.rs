@@ -1,10 +1,10 @@
 //! A gate admits operations one after the other, as its rates and servers allow, and is fair in the order.
 
-use iocurve_meter::{Nanos, SECOND, TokenBucket};
+use iocurve_meter::{Nanos, PARTS, SECOND, TokenBucket};
 
 use super::bucket::{CATCH_UPS_PER_S, Level, set_bucket};
 use super::fair::{Cost, Fair, Fifo, Key, Queue};
-use super::limits::{Burst, Parallelism};
+use super::limits::{Burst, Parallelism, ServerCache};
 use super::servers::Servers;
 
 /// Picoseconds, the unit in which fair shares are counted.
@@ -18,14 +18,16 @@ pub(super) struct Request<T> {
     /// A WRITE; otherwise a READ.
     pub(super) is_write: bool,
     pub(super) bytes: u64,
+    /// The server's cache holds its data.
+    pub(super) is_hit: bool,
     pub(super) item: T,
 }
 
 impl Request<()> {
     /// The request with its operation.
     pub(super) fn with<T>(&self, item: T) -> Request<T> {
-        let Self { path, is_write, bytes, .. } = *self;
-        Request { path, is_write, bytes, item }
+        let Self { path, is_write, bytes, is_hit, .. } = *self;
+        Request { path, is_write, bytes, is_hit, item }
     }
 }
 
@@ -42,6 +44,8 @@ pub(super) struct Rates {
     pub(super) iops: Option<u64>,
     /// More operations per second for a time.
     pub(super) burst: Option<Burst>,
+    /// The cost of operations whose data are held.
+    pub(super) server_cache: Option<ServerCache>,
     /// Servers behind the gate.
     pub(super) parallelism: Option<Parallelism>,
     /// The rates count in windows of this length; 0: at any time.
@@ -198,14 +202,15 @@ impl<T> Gate<T> {
     }
 
     /// Takes the tokens of an operation and returns when it is admitted.
-    fn take(&mut self, bytes: u64, now: Nanos) -> Nanos {
+    fn take(&mut self, counted: Counted, now: Nanos) -> Nanos {
         let (late_ns, window_ns) = (self.late_ns, self.rates.window_ns);
         let since = now - now.checked_rem(window_ns).unwrap_or(0);
-        let take = |bucket: &mut Option<TokenBucket>, cost| {
-            bucket.as_mut().map_or(0, |bucket| bucket.take_late(since, late_ns, cost))
+        let take = |bucket: &mut Option<TokenBucket>, parts| {
+            bucket.as_mut().map_or(0, |bucket| bucket.take_parts(since, late_ns, parts))
         };
+        let Counted { bytes, operations } = counted;
         let data = take(&mut self.throughput, bytes).max(take(&mut self.throughput_peak, bytes));
-        let operations = take(&mut self.iops, 1).max(take(&mut self.peak, 1));
+        let operations = take(&mut self.iops, operations).max(take(&mut self.peak, operations));
         let granted = since + data.max(operations);
         // A window grants all of its tokens at its start.
         let granted = granted - granted.checked_rem(window_ns).unwrap_or(0);
@@ -215,23 +220,37 @@ impl<T> Gate<T> {
     fn refund(&mut self, request: &Request<T>, now: Nanos) {
         let refund = |bucket: &mut Option<TokenBucket>, cost| {
             if let Some(bucket) = bucket {
-                bucket.refund(now, cost);
+                bucket.refund_parts(now, cost);
             }
         };
-        let bytes = self.rates.counted(request);
+        let Counted { bytes, operations } = self.rates.counted(request);
         refund(&mut self.throughput, bytes);
         refund(&mut self.throughput_peak, bytes);
-        refund(&mut self.iops, 1);
-        refund(&mut self.peak, 1);
+        refund(&mut self.iops, operations);
+        refund(&mut self.peak, operations);
     }
 }
 
+/// The bytes and the operations that a request counts as, in [`PARTS`].
+#[derive(Debug, Clone, Copy)]
+struct Counted {
+    bytes: u64,
+    operations: u64,
+}
+
 impl Rates {
-    /// The bytes of a request that count: a part of those of a READ where reads weigh less.
-    fn counted<T>(&self, request: &Request<T>) -> u64 {
-        match self.reads_per_write {
+    /// What a request counts as: of a READ's bytes a part where reads weigh less, and less of both if a cache holds its data.
+    fn counted<T>(&self, request: &Request<T>) -> Counted {
+        let bytes = match self.reads_per_write {
             Some(parts) if parts > 1 && !request.is_write => request.bytes.div_ceil(parts),
             _ => request.bytes,
+        };
+        match &self.server_cache {
+            Some(cache) if request.is_hit => {
+                let (of_bytes, operations) = cache.costs(request.is_write);
+                Counted { bytes: bytes.saturating_mul(of_bytes), operations }
+            }
+            _ => Counted { bytes: bytes.saturating_mul(PARTS), operations: PARTS },
         }
     }
 
@@ -239,15 +258,16 @@ impl Rates {
     fn cost<T>(&self, request: &Request<T>) -> Cost {
         let of = |rate: Option<u64>, cost: u64| {
             // A division of 64 bits is several times as fast, and enough for 16 MiB.
-            rate.map_or(0, |rate| match cost.checked_mul(PICOSECONDS_PER_S) {
+            rate.map_or(0, |rate| match cost.checked_mul(PICOSECONDS_PER_S / PARTS) {
                 Some(cost) => Cost::from(cost / rate),
-                None => Cost::from(cost) * Cost::from(PICOSECONDS_PER_S) / Cost::from(rate),
+                None => Cost::from(cost) * Cost::from(PICOSECONDS_PER_S / PARTS) / Cost::from(rate),
             })
         };
         let serving = self.parallelism.map_or(0, |speed| {
             let service_ns = speed.takes(request.is_write, request.bytes);
             Cost::from(service_ns) * Cost::from(PICOSECONDS_PER_S / SECOND) / Cost::from(speed.servers)
         });
-        of(self.throughput, self.counted(request)).max(of(self.iops, 1)).max(serving)
+        let Counted { bytes, operations } = self.counted(request);
+        of(self.throughput, bytes).max(of(self.iops, operations)).max(serving)
     }
 }

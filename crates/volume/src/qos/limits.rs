@@ -2,10 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use iocurve_meter::{Nanos, SECOND};
+use iocurve_meter::{Nanos, PARTS, SECOND};
 
 /// Longest latency that can be configured, or drawn from a distribution: an hour.
 pub(crate) const LATENCY_NS_MAX: Nanos = 3600 * SECOND;
+
+/// The smallest block that a cache holds or does not hold.
+pub(super) const BLOCK_BYTES_MIN: u64 = 4096;
 
 const TOO_LONG: &str = "latencies and service times are at most an hour";
 
@@ -28,6 +31,8 @@ pub struct Limits {
     pub parallelism: Option<Parallelism>,
     /// The caps of the export count in windows of this length, each from its start on. 0: at any time.
     pub window_ns: Nanos,
+    /// Data that the server holds, which count for less at the caps of the export.
+    pub server_cache: Option<ServerCache>,
 }
 
 /// A limit of an export as a whole, of each client or of each connection.
@@ -160,6 +165,43 @@ pub struct Parallelism {
     pub write_service_ns: Option<Nanos>,
     /// Further time for each KiB of a WRITE, where it is another.
     pub write_per_kib_ns: Option<Nanos>,
+}
+
+/// A cache of the server that holds the data which were read or written last. Costs are in thousandths, at least 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerCache {
+    /// Most bytes that it holds, at least a block of 4 KiB.
+    pub bytes: u64,
+    /// What a READ of data that it holds counts at caps on operations.
+    pub read_iops: u32,
+    /// What each byte of such a READ counts at caps on bytes.
+    pub read_bytes: u32,
+    /// What a WRITE to data that it holds counts at caps on operations.
+    pub write_iops: u32,
+    /// What each byte of such a WRITE counts at caps on bytes.
+    pub write_bytes: u32,
+}
+
+impl ServerCache {
+    /// The cost of a byte and of the operation, if the cache holds its data.
+    #[inline]
+    pub(super) fn costs(&self, is_write: bool) -> (u64, u64) {
+        let Self { read_iops, read_bytes, write_iops, write_bytes, .. } = *self;
+        let (bytes, operations) = if is_write { (write_bytes, write_iops) } else { (read_bytes, read_iops) };
+        (bytes.into(), operations.into())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let costs = [self.read_iops, self.read_bytes, self.write_iops, self.write_bytes];
+        if self.bytes < BLOCK_BYTES_MIN {
+            return Err(format!("a server cache holds at least {BLOCK_BYTES_MIN} bytes"));
+        }
+        if costs.iter().any(|cost| !(1..=PARTS).contains(&u64::from(*cost))) {
+            return Err(format!("what is in a server cache costs 1 to {PARTS} thousandths"));
+        }
+        Ok(())
+    }
 }
 
 /// The time of a number of bytes at a time for each KiB.
@@ -327,6 +369,7 @@ impl Limits {
     pub fn check(&self) -> Result<(), String> {
         self.check_caps()?;
         self.check_burst()?;
+        self.server_cache.iter().try_for_each(ServerCache::check)?;
         self.check_times()
     }
 
@@ -403,7 +446,15 @@ mod tests {
             ..Limits::default()
         };
         let slow_writes = Limits { write_latency: Some(Latency::constant(u64::MAX)), ..Limits::default() };
+        let cached = |bytes, write_bytes| Limits {
+            server_cache: Some(ServerCache { bytes, read_iops: 1, read_bytes: 1000, write_iops: 1, write_bytes }),
+            ..Limits::default()
+        };
+        assert_eq!(cached(4096, 1000).check(), Ok(()));
         let cases = [
+            (cached(4095, 1000), "a server cache holds at least 4096 bytes"),
+            (cached(4096, 0), "what is in a server cache costs 1 to 1000 thousandths"),
+            (cached(4096, 1001), "what is in a server cache costs 1 to 1000 thousandths"),
             (slow_writes, "latencies and service times are at most an hour"),
             (
                 Limits::of([Cap::iops(0).of(Kind::Read)]),

@@ -157,7 +157,8 @@ mod tests {
 
     /// When an operation that comes `now` is answered.
     fn due(qos: &mut Qos<()>, now: Nanos, path: [Key; 2], is_write: bool, bytes: u64) -> Nanos {
-        qos.admit(now, &Request { path, is_write, bytes, item: () }, || (), |_, ()| {}).unwrap_or(Nanos::MAX)
+        qos.admit(now, &Request { path, is_write, bytes, is_hit: false, item: () }, || (), |_, ()| {})
+            .unwrap_or(Nanos::MAX)
     }
 
     #[test]

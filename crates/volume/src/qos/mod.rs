@@ -8,6 +8,7 @@
 //! [`Qos`] decides for one export; [`throttle`] shares it among threads.
 
 mod bucket;
+mod cache;
 mod fair;
 mod gate;
 mod key_hash;
@@ -20,6 +21,7 @@ pub(crate) mod throttle;
 
 use iocurve_meter::Nanos;
 
+use cache::Cache;
 use gate::{Gate, Rates, Request};
 use latency::Latencies;
 use lateness::Lateness;
@@ -27,8 +29,9 @@ use links::Links;
 
 pub(crate) use bucket::CATCH_UPS_PER_S;
 pub use bucket::{Bucket, Level};
+pub(crate) use cache::Extent;
 pub(crate) use fair::Key;
-pub use limits::{Burst, Cap, Distribution, Kind, Latency, Limits, Parallelism, Quantity, Scope};
+pub use limits::{Burst, Cap, Distribution, Kind, Latency, Limits, Parallelism, Quantity, Scope, ServerCache};
 
 /// All limits of one export, and the operations that wait for them.
 #[derive(Debug)]
@@ -39,6 +42,7 @@ struct Qos<T> {
     all: Gate<T>,
     latencies: Latencies,
     links: Links,
+    cache: Option<Cache>,
     lateness: Lateness,
     /// The latest time seen.
     now: Nanos,
@@ -52,10 +56,16 @@ impl<T> Qos<T> {
             all: Gate::new(limits.rates(Kind::Any), now),
             latencies: Latencies::new(&limits),
             links: Links::new(&limits),
+            cache: limits.server_cache.map(|of| Cache::new(of.bytes)),
             lateness: Lateness::default(),
             limits,
             now,
         }
+    }
+
+    /// True if the server's cache holds the data of an operation. From now on it does.
+    fn is_hit(&mut self, extent: &Extent) -> bool {
+        self.cache.as_mut().is_some_and(|cache| cache.touch(extent))
     }
 
     /// Admits an operation that arrives `now`, and returns when it is due; an operation that must wait is made and queued. Before it, all
@@ -139,6 +149,10 @@ impl<T> Qos<T> {
         if (limits.latency, limits.write_latency) != (self.limits.latency, self.limits.write_latency) {
             self.latencies = Latencies::new(&limits);
         }
+        let bytes = |of: &Limits| of.server_cache.map(|cache| cache.bytes);
+        if bytes(&limits) != bytes(&self.limits) {
+            self.cache = bytes(&limits).map(Cache::new);
+        }
         self.limits = limits;
     }
 
@@ -186,6 +200,7 @@ impl Limits {
             parallelism: self.parallelism.filter(|_| kind == Kind::Any),
             // Without a rate there is nothing to count.
             window_ns: if data.or(iops).is_some() { self.window_ns } else { 0 },
+            server_cache: self.server_cache.filter(|_| data.or(iops).is_some()),
         }
     }
 }

@@ -70,7 +70,7 @@ impl Simulation {
         self.next_block[number] += 1;
         self.in_flight[number].push_back(bytes);
         let path = [load.client, load.connection];
-        let request = Request { path, is_write, bytes, item: (number, self.now) };
+        let request = Request { path, is_write, bytes, is_hit: false, item: (number, self.now) };
         admit(&mut self.qos, self.now, request, |due, (number, asked)| self.due.push(Reverse((due, number, asked))));
     }
 
@@ -108,9 +108,10 @@ impl Simulation {
 
 /// Admits an operation, and releases it if it need not wait.
 fn admit<T>(qos: &mut Qos<T>, now: Nanos, request: Request<T>, mut release: impl FnMut(Nanos, T)) {
-    let Request { path, is_write, bytes, item } = request;
+    let Request { path, is_write, bytes, is_hit, item } = request;
     let mut item = Some(item);
-    let due = qos.admit(now, &Request { path, is_write, bytes, item: () }, || item.take().unwrap(), &mut release);
+    let due =
+        qos.admit(now, &Request { path, is_write, bytes, is_hit, item: () }, || item.take().unwrap(), &mut release);
     if let Some(due) = due {
         release(due, item.unwrap());
     }
@@ -138,7 +139,7 @@ fn answered(limits: Limits, operations: &[(bool, u64)]) -> Vec<Nanos> {
     let mut qos = Qos::new(limits, 0);
     let mut answered = vec![Nanos::MAX; operations.len()];
     for (number, &(is_write, bytes)) in operations.iter().enumerate() {
-        admit(&mut qos, 0, Request { path: [1, 1], is_write, bytes, item: number }, |due, number| {
+        admit(&mut qos, 0, Request { path: [1, 1], is_write, bytes, is_hit: false, item: number }, |due, number| {
             answered[number] = due;
         });
     }
@@ -279,7 +280,7 @@ fn over_a_minute_mixed_loads_are_within_one_percent() {
 fn waking_late_costs_no_throughput() {
     let mut qos = Qos::new(Limits::of([Cap::iops(1000)]), 0);
     let mut through = 0;
-    let request = || Request { path: [1, 1], is_write: false, bytes: 1, item: () };
+    let request = || Request { path: [1, 1], is_write: false, bytes: 1, is_hit: false, item: () };
     (0..200).for_each(|_| admit(&mut qos, 0, request(), |_, ()| through += 1));
     // Looked at every 3.7 ms only; each answer is followed by a call.
     for now in (0..60 * SECOND).step_by(3_700_000) {
@@ -310,7 +311,7 @@ fn reads_of_starved_thread(stall_ms: u64, is_noted: bool) -> u64 {
         let done = due.extract_if(.., |at| *at <= now).count();
         answered += done as u64;
         for _ in 0..done {
-            let request = Request { path: [1, 1], is_write: false, bytes: 64 * KIB, item: () };
+            let request = Request { path: [1, 1], is_write: false, bytes: 64 * KIB, is_hit: false, item: () };
             admit(&mut qos, now, request, |at, ()| due.push(at));
         }
     }
@@ -332,7 +333,7 @@ fn tokens_that_were_missed_are_kept_for_a_second() {
     const MS: Nanos = 1_000_000;
     let passes_at_once = |late_ns, after_ns| {
         let mut qos = Qos::new(Limits::of([Cap::iops(1000), Cap::iops(6400).each(Scope::Connection)]), 0);
-        let request = || Request { path: [1, 1], is_write: false, bytes: 1, item: () };
+        let request = || Request { path: [1, 1], is_write: false, bytes: 1, is_hit: false, item: () };
         (0..15).for_each(|_| admit(&mut qos, 0, request(), |_, ()| {}));
         qos.came_late(SECOND, 0, late_ns);
         qos.came_late(SECOND, 1, 20 * MS);
@@ -418,7 +419,7 @@ fn what_one_does_not_want_others_have() {
 fn who_leaves_takes_the_debt_along() {
     let limits = Limits::of([Cap::bytes_per_s(MIB)]);
     let mut qos = Qos::new(limits, 0);
-    let request = |client, item| Request { path: [client, client], is_write: true, bytes: MIB, item };
+    let request = |client, item| Request { path: [client, client], is_write: true, bytes: MIB, is_hit: false, item };
     let mut due = Vec::new();
     for item in 0..100 {
         admit(&mut qos, 0, request(1, item), |at, item| due.push((at, item)));
@@ -437,7 +438,7 @@ fn new_limits_count_at_once_for_all_that_wait() {
     let mut qos = Qos::new(Limits::of([Cap::iops(1)]), 0);
     let mut due = Vec::new();
     for item in 0..5 {
-        let request = Request { path: [1, 1], is_write: false, bytes: 1, item };
+        let request = Request { path: [1, 1], is_write: false, bytes: 1, is_hit: false, item };
         admit(&mut qos, 0, request, |at, item| due.push((at, item)));
     }
     assert_eq!((&due[..], qos.next()), (&[(0, 0)][..], Some(SECOND)));
@@ -518,7 +519,7 @@ fn every_bucket_tells_what_it_holds() {
         Cap::bytes_per_s(64 * KIB).each(Scope::Connection),
     ]);
     let mut qos = Qos::new(limits, 0);
-    let request = |is_write, bytes| Request { path: [1, 7], is_write, bytes, item: () };
+    let request = |is_write, bytes| Request { path: [1, 7], is_write, bytes, is_hit: false, item: () };
     admit(&mut qos, 0, request(false, 4096), |_, ()| {});
     admit(&mut qos, 0, request(true, 15), |_, ()| {});
     let bucket = |limit: &str, connection, level, capacity, rate_per_s| Bucket {
@@ -550,7 +551,12 @@ fn a_window_lets_its_operations_through_at_its_start() {
     let mut qos = Qos::new(limits, 0);
     let mut due = Vec::new();
     for _ in 0..25 {
-        admit(&mut qos, 0, Request { path: [1, 1], is_write: false, bytes: 4096, item: () }, |at, ()| due.push(at));
+        admit(
+            &mut qos,
+            0,
+            Request { path: [1, 1], is_write: false, bytes: 4096, is_hit: false, item: () },
+            |at, ()| due.push(at),
+        );
     }
     qos.advance(SECOND, |at, ()| due.push(at));
     let counts = [0, 1, 2].map(|window| due.iter().filter(|at| **at == window * SECOND / 10).count());
@@ -559,7 +565,12 @@ fn a_window_lets_its_operations_through_at_its_start() {
     due.clear();
     let late = 2 * SECOND + SECOND / 20;
     for _ in 0..12 {
-        admit(&mut qos, late, Request { path: [1, 1], is_write: false, bytes: 4096, item: () }, |at, ()| due.push(at));
+        admit(
+            &mut qos,
+            late,
+            Request { path: [1, 1], is_write: false, bytes: 4096, is_hit: false, item: () },
+            |at, ()| due.push(at),
+        );
     }
     qos.advance(3 * SECOND, |at, ()| due.push(at));
     assert_eq!(due, [vec![late; 10], vec![2 * SECOND + SECOND / 10; 2]].concat());
@@ -569,4 +580,65 @@ fn a_window_lets_its_operations_through_at_its_start() {
     );
     simulation.run(60 * SECOND - 1);
     assert_eq!(simulation.total().bytes, 600 * MIB);
+}
+
+/// Costs in the order READ, WRITE: of operations, then of bytes.
+const CACHE: ServerCache =
+    ServerCache { bytes: 64 * KIB, read_iops: 800, read_bytes: 500, write_iops: 900, write_bytes: 1000 };
+
+#[test]
+fn data_that_the_server_s_cache_holds_count_for_less() {
+    let answered = |caps: Vec<Cap>, is_write, is_hit| {
+        let mut qos = Qos::new(Limits { caps, server_cache: Some(CACHE), ..Limits::default() }, 0);
+        let mut due = Vec::new();
+        for _ in 0..5 {
+            let request = Request { path: [1, 1], is_write, bytes: 1000, is_hit, item: () };
+            admit(&mut qos, 0, request, |at, ()| due.push(at));
+        }
+        qos.advance(20 * SECOND, |at, ()| due.push(at));
+        due.into_iter().map(|at| at / 1_000_000).collect::<Vec<_>>()
+    };
+    // An idle export may catch up on one operation, or on 15 bytes.
+    assert_eq!(answered(vec![Cap::iops(1)], false, false), [0, 1000, 2000, 3000, 4000]);
+    assert_eq!(answered(vec![Cap::iops(1)], false, true), [0, 600, 1400, 2200, 3000]);
+    assert_eq!(answered(vec![Cap::iops(1).of(Kind::Write)], true, true), [0, 800, 1700, 2600, 3500]);
+    assert_eq!(answered(vec![Cap::bytes_per_s(1000)], false, true), [485, 985, 1485, 1985, 2485]);
+    assert_eq!(answered(vec![Cap::bytes_per_s(1000).weighing_reads(10)], false, true), [35, 85, 135, 185, 235]);
+    assert_eq!(answered(vec![Cap::bytes_per_s(1000).of(Kind::Write)], true, true), [985, 1985, 2985, 3985, 4985]);
+    // Networks carry the data all the same.
+    let network = vec![Cap::bytes_per_s(1000).each(Scope::Client)];
+    assert_eq!(answered(network, false, true), [985, 1985, 2985, 3985, 4985]);
+}
+
+#[test]
+fn a_load_that_fits_into_the_server_s_cache_is_faster_once_it_was_read() {
+    let mut qos: Qos<()> =
+        Qos::new(Limits { server_cache: Some(CACHE), ..Limits::of([Cap::iops(10).of(Kind::Read)]) }, 0);
+    let pass = |qos: &mut Qos<()>, now, blocks: u64| {
+        let mut last = 0;
+        for block in 0..blocks {
+            let is_hit = qos.is_hit(&Extent::of(&[7; 8], block * 4 * KIB, 4 * KIB));
+            let request = Request { path: [1, 1], is_write: false, bytes: 4 * KIB, is_hit, item: () };
+            admit(qos, now, request, |at, ()| last = at);
+        }
+        qos.advance(now + 100 * SECOND, |at, ()| last = at);
+        (last - now) / 1_000_000
+    };
+    let passes = [16, 16, 17, 17].iter().zip(0..).map(|(many, at)| pass(&mut qos, at * 1000 * SECOND, *many));
+    // Of 16 blocks the first is admitted at once; a seventeenth drives out each before it is read again.
+    assert_eq!(passes.collect::<Vec<_>>(), [1500, 1180, 1280, 1600]);
+}
+
+#[test]
+fn a_server_cache_is_forgotten_when_its_size_changes() {
+    let extent = Extent::of(&[7; 8], 0, 4096);
+    let limits = Limits { server_cache: Some(CACHE), ..Limits::of([Cap::iops(10)]) };
+    let mut qos: Qos<()> = Qos::new(limits.clone(), 0);
+    let dear = Limits { server_cache: Some(ServerCache { read_iops: 1, ..CACHE }), ..limits.clone() };
+    let larger = Limits { server_cache: Some(ServerCache { bytes: MIB, ..CACHE }), ..limits };
+    assert!(!qos.is_hit(&extent));
+    for (limits, is_hit) in [(dear, true), (larger.clone(), false), (larger, true), (Limits::default(), false)] {
+        qos.set_limits(0, limits, |_, ()| {});
+        assert_eq!(qos.is_hit(&extent), is_hit);
+    }
 }

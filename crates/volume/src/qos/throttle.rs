@@ -8,7 +8,7 @@ use iocurve_meter::Nanos;
 
 use super::bucket::Bucket;
 use super::gate::Request;
-use super::{Key, Kind, Limits, Qos, Quantity, Scope};
+use super::{Extent, Key, Kind, Limits, Qos, Quantity, Scope};
 use crate::pending::{ConnectionId, Delayed, Operation};
 
 /// The limits of an export, and the operations that wait for them.
@@ -88,18 +88,18 @@ impl Throttle {
         self.requests_in_flight.load(Relaxed) as usize
     }
 
-    /// Admits a READ or WRITE of `bytes`, and returns when it is due. If it must wait, `operation` makes it, and its thread collects it later.
+    /// Admits a READ or WRITE of an extent, and returns when it is due. If it must wait, `operation` makes it, and its thread collects it later.
     pub(crate) fn admit(
         &self,
         arrival: Arrival,
         is_write: bool,
-        bytes: u64,
+        extent: &Extent,
         operation: impl FnOnce() -> Operation,
     ) -> Option<Nanos> {
         let Arrival { thread, arrived, path, .. } = arrival;
-        let asked = Request { path, is_write, bytes, item: () };
         let mut state = self.lock();
         let State { qos, released } = &mut *state;
+        let asked = Request { path, is_write, bytes: extent.bytes, is_hit: qos.is_hit(extent), item: () };
         let waiter = || Waiter { arrival, operation: operation() };
         let due = qos.admit(arrived, &asked, waiter, |due, other| self.put(released, due, other));
         self.publish_next(qos.next());
@@ -231,7 +231,7 @@ mod tests {
     /// A READ of 1,000 bytes; each client has one connection, of the same number.
     fn admit(throttle: &Throttle, now: Nanos, thread: usize, connection: ConnectionId) -> Option<Nanos> {
         let arrival = Arrival { thread, export: 0, arrived: now, path: [connection.into(); 2] };
-        throttle.admit(arrival, false, 1000, || Operation::Reply(Box::default()))
+        throttle.admit(arrival, false, &Extent::of(&[0; 8], 0, 1000), || Operation::Reply(Box::default()))
     }
 
     fn collect(throttle: &Throttle, now: Nanos, thread: usize) -> Vec<(ConnectionId, Nanos, Nanos)> {

@@ -10,23 +10,7 @@ from msgspec.structs import replace
 
 from iocurve.analysis.answers import FAMILIES, FEWEST_CLIENTS
 from iocurve.analysis.load_names import COMPARED_AXES
-from iocurve.dialects.native.kinds import (
-    FIELDS,
-    KINDS,
-    SIZE,
-    TEXT,
-    TIME,
-    TRUTH,
-    AnyKind,
-    Kind,
-    own_key,
-    pattern,
-    plain,
-    plan_part,
-    several,
-    whole,
-    word,
-)
+from iocurve.dialects.native import kinds
 from iocurve.dialects.native.reader import DocumentTable, begin
 from iocurve.engine.plan import METADATA_KINDS
 from iocurve.foundation.errors import DialectError, unknown
@@ -40,7 +24,7 @@ from iocurve.targets.nfs_url import NUMBERS, VERSIONS
 
 
 def _block_size(value: object) -> int:
-    size = SIZE.read(value)
+    size = kinds.SIZE.read(value)
     if not 1 <= size <= GIB:
         raise ValueError(f"{value!r} is not a block size from 1 byte to 1 GiB")
     return size
@@ -56,8 +40,8 @@ TARGETS_OWN = "target"
 """Axis value: the connections of the target's URL; 8 if it has one."""
 
 
-_NUMBER = plain(int, 'a whole number or "target"', 1, 16)
-_CONNECTIONS: Kind[int | str] = Kind(
+_NUMBER = kinds.plain(int, 'a whole number or "target"', 1, 16)
+_CONNECTIONS: kinds.Kind[int | str] = kinds.Kind(
     lambda value: TARGETS_OWN if value == TARGETS_OWN else _NUMBER.read(value),
     lambda: {"anyOf": [_NUMBER.schema(), {"const": TARGETS_OWN}]},
 )
@@ -70,24 +54,26 @@ _DECIDED = frozenset({"name", "overwrite", "runtime_ns", "ramp_ns", "repeatable"
 
 def _is_axis(field: str) -> bool:
     """True of a field with a single number, word or truth value as its value."""
-    return field not in _DECIDED and KINDS[field].is_single
+    return field not in _DECIDED and kinds.KINDS[field].is_single
 
 
-AXES: dict[str, AnyKind] = {
-    "read_percent": whole(0, 100),
-    "iodepth": whole(1, 2**20),
+AXES: dict[str, kinds.AnyKind] = {
+    "read_percent": kinds.whole(0, 100),
+    "iodepth": kinds.whole(1, 2**20),
     "nconnect": _CONNECTIONS,
-    "bs": replace(SIZE, read=_block_size),
-    "clients": whole(1, 4096),
-    "order": word(("random", "sequential")),
-    "kind": word(("read", "write")),
-    "target": TEXT,
-    "files": whole(1, 2**20),
-    **{name: word(tuple(VERSIONS)) if name == "vers" else whole(*NUMBERS[name]) for name in URL_AXES},
+    "bs": replace(kinds.SIZE, read=_block_size),
+    "clients": kinds.whole(1, 4096),
+    "order": kinds.word(("random", "sequential")),
+    "kind": kinds.word(("read", "write")),
+    "target": kinds.TEXT,
+    "files": kinds.whole(1, 2**20),
+    **{name: kinds.word(tuple(VERSIONS)) if name == "vers" else kinds.whole(*NUMBERS[name]) for name in URL_AXES},
 }
-FIELD_AXES = {own_key(field): field for field in FIELDS if own_key(field) not in AXES and _is_axis(field)}
+FIELD_AXES = {
+    kinds.own_key(field): field for field in kinds.FIELDS if kinds.own_key(field) not in AXES and _is_axis(field)
+}
 """Fields of a job file that can be axes, too, by their keys."""
-AXES |= {key: KINDS[field] for key, field in FIELD_AXES.items()}
+AXES |= {key: kinds.KINDS[field] for key, field in FIELD_AXES.items()}
 """The possible axes of a family, with the type of their values."""
 AXIS_NAMES = {"iodepth": "depth", "bs": "block_bytes"} | FIELD_AXES
 """Names of axes in results, if they differ from the keys: those of fields have their unit."""
@@ -218,13 +204,13 @@ _FAMILY_KEYS = (
     "name", "title", "cache", "clients", "workers", "parameters", "turns", "ramp_time", "runtime", "settle", "load",
     "tree", "job", "short",
 )  # fmt: skip
-_POLICY: Kind[CachePolicy] = word(get_args(CachePolicy))
-_ANSWERS = word((*COMPARED_AXES, FAMILIES, FEWEST_CLIENTS))
+_POLICY: kinds.Kind[CachePolicy] = kinds.word(get_args(CachePolicy))
+_ANSWERS = kinds.word((*COMPARED_AXES, FAMILIES, FEWEST_CLIENTS))
 _ANSWER = replace(_ANSWERS, read=lambda value: _ANSWERS.read(FAMILIES if value == "families" else value))
-_MARGIN = plain(float, "a number such as 0.1", 0.001, 1)
-_TREE: Kind[TreeLoad] = plan_part(TreeLoad)
+_MARGIN = kinds.plain(float, "a number such as 0.1", 0.001, 1)
+_TREE: kinds.Kind[TreeLoad] = kinds.plan_part(TreeLoad)
 MIXED_KINDS = tuple(kind for kind in METADATA_KINDS if kind != "close")
-_NAME = pattern(r"[\w.\-]+", "a name of letters, digits, dots and dashes")
+_NAME = kinds.pattern(r"[\w.\-]+", "a name of letters, digits, dots and dashes")
 _STANDARD = Form(size_bytes=GIB, unrelated_bytes=2 * GIB, ramp_ns=0, runtime_ns=60 * SECOND_NS, interval_ns=SECOND_NS)
 """Times and sizes that a scenario leaves out."""
 
@@ -243,11 +229,11 @@ class _Scenario:
         self.document = document
         document.check_keys(_KEYS)
         self.targets = _targets(document)
-        self.target = word(tuple(target.name for target in self.targets))
+        self.target = kinds.word(tuple(target.name for target in self.targets))
         self.common = document.table("load").section()
         """Load of all families."""
         self.cache: CachePolicy = document.value("cache", _POLICY, "uncached")
-        self.clients = document.value("clients", whole(1, 4096), 1)
+        self.clients = document.value("clients", kinds.whole(1, 4096), 1)
 
     def read(self, name: str) -> Scenario:
         document, tables = self.document, self.document.tables("series")
@@ -267,19 +253,19 @@ class _Scenario:
             short.families[family] = self._short_form(table.table("short"), full.families[family], short)
         return Scenario(
             name=name,
-            title=document.value("title", TEXT, name),
-            why=document.value("why", TEXT, ""),
-            question=document.value("question", TEXT, ""),
+            title=document.value("title", kinds.TEXT, name),
+            why=document.value("why", kinds.TEXT, ""),
+            question=document.value("question", kinds.TEXT, ""),
             answer=document.value("answer", _ANSWER, ""),
             targets=self.targets,
-            files=document.table("data").value("files", whole(1, 4096), 1),
+            files=document.table("data").value("files", kinds.whole(1, 4096), 1),
             full=full,
             short=short,
             families=tuple(families),
             comparisons=_comparisons(document, names),
             references=_references(document),
             margin=document.value("margin", _MARGIN, MARGIN),
-            probe=document.value("probe", TRUTH, True),
+            probe=document.value("probe", kinds.TRUTH, True),
         )
 
     def _family(self, table: DocumentTable, number: int) -> Family:
@@ -288,9 +274,9 @@ class _Scenario:
         own = table.table("load").section().over(self.common)
         return Family(
             name=name,
-            title=table.value("title", TEXT, name),
+            title=table.value("title", kinds.TEXT, name),
             cache=table.value("cache", _POLICY, self.cache),
-            clients=table.value("clients", whole(1, 4096), self.clients),
+            clients=table.value("clients", kinds.whole(1, 4096), self.clients),
             jobs=self._jobs(table, _tree(table).over(own)),
             turns=self._axes(table.table("turns")),
         )
@@ -298,9 +284,9 @@ class _Scenario:
     def _family_form(self, table: DocumentTable, form: Form) -> FamilyForm:
         return FamilyForm(
             axes=self._axes(table.table("parameters")),
-            ramp_ns=table.value("ramp_time", TIME, form.ramp_ns),
-            runtime_ns=table.value("runtime", TIME, form.runtime_ns),
-            settle_ns=table.value("settle", TIME, None),
+            ramp_ns=table.value("ramp_time", kinds.TIME, form.ramp_ns),
+            runtime_ns=table.value("runtime", kinds.TIME, form.runtime_ns),
+            settle_ns=table.value("settle", kinds.TIME, None),
         )
 
     def _short_form(self, table: DocumentTable, full: FamilyForm, form: Form) -> FamilyForm:
@@ -310,11 +296,11 @@ class _Scenario:
         return replace(said, axes=full.axes | said.axes, settle_ns=settle)
 
     def _jobs(self, table: DocumentTable, load: Said) -> tuple[FamilyJob, ...]:
-        per_processor = table.value("workers", word(("processors",)), None) is not None
+        per_processor = table.value("workers", kinds.word(("processors",)), None) is not None
         jobs = []
         for job in table.tables("job") or [table.part({}, "job", 0)]:
             on = job.value("on", self.target, self.targets[0].name)
-            name = job.value("name", TEXT, "load")
+            name = job.value("name", kinds.TEXT, "load")
             said = _tree(job).over(job.section("name", "on", "tree")).over(load)
             jobs.append(FamilyJob(name, on, said, per_processor))
         return tuple(jobs)
@@ -325,7 +311,7 @@ class _Scenario:
         for key in table.values:
             if key in AXES:
                 kind = self.target if key == "target" else AXES[key]
-                values = table.value(key, several(kind), (0,))
+                values = table.value(key, kinds.several(kind), (0,))
                 # An axis has numbers and words: a truth value is a word.
                 values = tuple(str(value).lower() if isinstance(value, bool) else value for value in values)
                 axes[AXIS_NAMES.get(key, key)] = tuple(dict.fromkeys(values))
@@ -342,7 +328,7 @@ def _targets(document: DocumentTable) -> tuple[TargetNeed, ...]:
             if key not in table.values:
                 table.error(f"{key} is missing")
         name = table.value("name", _NAME, f"target-{number}")
-        found.append(TargetNeed(name, table.value("about", TEXT, ""), table.value("standard", TEXT, "")))
+        found.append(TargetNeed(name, table.value("about", kinds.TEXT, ""), table.value("standard", kinds.TEXT, "")))
     if not found:
         document.error("there is no target: begin one with [[target]]")
     return tuple(found) or (TargetNeed("volume", "", "volume:"),)
@@ -364,15 +350,15 @@ def _form(table: DocumentTable, default: Form, *others: str) -> Form:
     data, timing = table.table("data"), table.table("timing")
     data.check_keys(("size", "unrelated", "width", *others))
     timing.check_keys(("ramp_time", "runtime", "interval", "rounds"))
-    size = data.value("size", SIZE, default.size_bytes)
+    size = data.value("size", kinds.SIZE, default.size_bytes)
     return Form(
         size_bytes=size,
-        unrelated_bytes=data.value("unrelated", SIZE, 2 * size),
-        ramp_ns=timing.value("ramp_time", TIME, default.ramp_ns),
-        runtime_ns=timing.value("runtime", TIME, default.runtime_ns),
-        interval_ns=max(MILLISECOND_NS, timing.value("interval", TIME, default.interval_ns)),
-        width=data.value("width", whole(1, 4096), default.width),
-        rounds=timing.value("rounds", whole(1, 100), default.rounds),
+        unrelated_bytes=data.value("unrelated", kinds.SIZE, 2 * size),
+        ramp_ns=timing.value("ramp_time", kinds.TIME, default.ramp_ns),
+        runtime_ns=timing.value("runtime", kinds.TIME, default.runtime_ns),
+        interval_ns=max(MILLISECOND_NS, timing.value("interval", kinds.TIME, default.interval_ns)),
+        width=data.value("width", kinds.whole(1, 4096), default.width),
+        rounds=timing.value("rounds", kinds.whole(1, 100), default.rounds),
     )
 
 
@@ -380,13 +366,13 @@ def _comparisons(document: DocumentTable, families: list[str]) -> tuple[FamilyCo
     found = []
     for table in document.tables("compare"):
         table.check_keys(("title", "series"))
-        compared = table.value("series", several(word(tuple(families))), ())
-        found.append(FamilyComparison(title=table.value("title", TEXT, "side by side"), families=compared))
+        compared = table.value("series", kinds.several(kinds.word(tuple(families))), ())
+        found.append(FamilyComparison(title=table.value("title", kinds.TEXT, "side by side"), families=compared))
     return tuple(found)
 
 
 def _references(document: DocumentTable) -> tuple[str, ...]:
-    said = document.value("reference", several(TEXT), ())
+    said = document.value("reference", kinds.several(kinds.TEXT), ())
     for name in said:
         if name not in reference.names():
             document.error(f"there is no reference '{name}'", "reference")

@@ -9,6 +9,7 @@ use super::place::{Found, Place};
 use super::{refused, status_of};
 use crate::nfs4_state::{NfsSession, Principal, SlotUse};
 use crate::programs::turn::Turn;
+use crate::qos::Extent;
 use crate::reply::batch::Mark;
 use crate::served::pseudo_root::PseudoDirectory;
 use crate::store::access::Caller;
@@ -42,8 +43,8 @@ pub(super) struct Compound<'c, 't> {
     pub(super) is_kept: bool,
     /// A READ that waited for limits is due.
     pub(super) is_due: bool,
-    /// Number of the export that WRITEs went to, and their bytes.
-    pub(super) written: Option<(usize, u64)>,
+    /// Number of the export that WRITEs went to, and their data; those of several count as if they followed each other.
+    pub(super) written: Option<(usize, Extent)>,
     pub(super) is_counted: bool,
     pub(super) reply: ReplyStart,
 }
@@ -74,7 +75,7 @@ pub(super) enum Next {
     /// It has this status, and its result is in the batch.
     Done(nfsstat4),
     /// It waits for limits; nothing of its result is in the batch.
-    Suspend { bytes: u64 },
+    Suspend(Extent),
     /// The whole reply has been replaced by one that was given before.
     Replayed,
 }

@@ -9,6 +9,7 @@ use iocurve_wire::xdr::{Decode, Reader, XdrError};
 use super::compound::{Compound, Next};
 use super::place::Place;
 use super::status_of;
+use crate::qos::Extent;
 use crate::served::Export;
 use crate::stats::IoStats;
 use crate::store::access::Permissions;
@@ -35,7 +36,7 @@ pub(super) fn read(compound: &mut Compound<'_, '_>, reader: &mut Reader<'_>) -> 
         if !compound.may_wait(reader.rest().len()) {
             return compound.put::<()>(nfs_opnum4::OP_READ, &Err(nfsstat4::NFS4ERR_DELAY));
         }
-        return Next::Suspend { bytes };
+        return Next::Suspend(Extent::of(file.as_bytes(), arguments.offset, bytes));
     }
     read_now(compound, export, &file, &arguments)
 }
@@ -80,7 +81,7 @@ pub(super) fn write(compound: &mut Compound<'_, '_>, arguments: WRITE4args<'_>) 
     let writeverf = compound.turn.served.write_verifier(export);
     let written = export.files.write(&compound.caller, file.as_bytes(), offset, data, stable);
     written.map_err(|status| data_status(export, &file, status_of(status)))?;
-    wrote(compound, export, data.len() as u64);
+    wrote(compound, export, Extent::of(file.as_bytes(), offset, data.len() as u64));
     Ok(WRITE4resok { count: data.len() as u32, committed: stable, writeverf })
 }
 
@@ -109,17 +110,18 @@ pub(super) fn write_received(
     let buffer = compound.received.buffer.take().ok_or(nfsstat4::NFS4ERR_SERVERFAULT)?;
     let (export, file) = transferable(compound, stateid, OPEN4_SHARE_ACCESS_WRITE)?;
     let (count, writeverf) = (buffer.length() as u32, compound.turn.served.write_verifier(export));
+    let extent = Extent::of(file.as_bytes(), buffer.offset, count.into());
     export.files.finish_write(buffer, stable).map_err(|status| data_status(export, &file, status_of(status)))?;
-    wrote(compound, export, u64::from(count));
+    wrote(compound, export, extent);
     Ok(WRITE4resok { count, committed: stable, writeverf })
 }
 
 /// Counts a WRITE, for statistics and for limits.
-fn wrote(compound: &mut Compound<'_, '_>, export: &Export, bytes: u64) {
-    compound.turn.count(export.number, &IoStats { writes: 1, write_bytes: bytes, ..IoStats::default() });
+fn wrote(compound: &mut Compound<'_, '_>, export: &Export, extent: Extent) {
+    compound.turn.count(export.number, &IoStats { writes: 1, write_bytes: extent.bytes, ..IoStats::default() });
     compound.is_counted = true;
-    let before = compound.written.map_or(0, |(_, bytes)| bytes);
-    compound.written = Some((export.number, before + bytes));
+    let written = compound.written.map_or(extent, |(_, before)| before.and(extent.bytes));
+    compound.written = Some((export.number, written));
 }
 
 /// COMMIT (§18.3); the whole file is committed, whatever the range.

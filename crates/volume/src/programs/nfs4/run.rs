@@ -15,6 +15,7 @@ use super::{attributes, data, lock, names, open, readdir, sessions};
 use crate::nfs4_state::Principal;
 use crate::pending::{Operation, SuspendedCompound};
 use crate::programs::turn::Turn;
+use crate::qos::Extent;
 use crate::reply::batch::Mark;
 
 /// Bytes of a result that has no more than a status.
@@ -99,8 +100,8 @@ impl Compound<'_, '_> {
                         return self.finish(status);
                     }
                 }
-                Next::Suspend { bytes } => {
-                    if self.is_suspended(bytes, before.rest(), tag) {
+                Next::Suspend(extent) => {
+                    if self.is_suspended(&extent, before.rest(), tag) {
                         return;
                     }
                     self.is_due = true;
@@ -286,12 +287,12 @@ impl Compound<'_, '_> {
 
     /// Under limits the reply to WRITEs waits, unless there is no room for what else is in it.
     fn delay_written(&mut self) {
-        let Some((export, bytes)) = self.written else { return };
+        let Some((export, extent)) = self.written else { return };
         let export = self.turn.served.exports.numbered(export);
         if !export.throttle.is_limited() || !self.may_wait(0) {
             return;
         }
-        self.turn.is_reply_due(export, bytes, |turn| {
+        self.turn.is_reply_due(export, &extent, |turn| {
             let mut reply = Vec::new();
             turn.batch.copy_from(self.reply.start, &mut reply);
             turn.batch.rewind(self.reply.record);
@@ -299,12 +300,12 @@ impl Compound<'_, '_> {
         });
     }
 
-    /// Lets the COMPOUND wait before a READ of `bytes`. False if it need not wait, and goes on.
-    fn is_suspended(&mut self, bytes: u64, arguments: &[u8], tag: &[u8]) -> bool {
+    /// Lets the COMPOUND wait before a READ of an extent. False if it need not wait, and goes on.
+    fn is_suspended(&mut self, extent: &Extent, arguments: &[u8], tag: &[u8]) -> bool {
         let Some(Place::In(file)) = self.current else { return false };
         let export = self.turn.export(file.as_bytes());
         let handle = |place: Option<Place>| place.map(|place| place.handle());
-        let is_due = self.turn.is_read_due(export, bytes, |turn| {
+        let is_due = self.turn.is_read_due(export, extent, |turn| {
             let mut results = Vec::new();
             turn.batch.copy_from(self.reply.results, &mut results);
             turn.batch.rewind(self.reply.record);
