@@ -103,14 +103,16 @@ server_cache = { mib = 1, read_iops = 0.5 }
 @pytest.mark.slow
 @cases("model/server_cache")
 def test_a_server_cache_answers_as_predicted(
-    mib: int, access: dict[str, Any], random_percent: int, hits: float, tmp_path: Path
+    version: str, mib: int, access: dict[str, Any], random_percent: int, hits: float, tmp_path: Path
 ) -> None:
     profile = tmp_path / "cached.toml"
     profile.write_text(CACHED, encoding="utf-8")
     read = READ.replace(blocks=plan.FixedBlocks(bytes=64 * KIB), random_percent=random_percent)
     changes: dict[str, Any] = {"operations": (read,), "access": plan.Access(**access), "ramp_ns": SECOND_NS // 2}
     with iocurve_api.Volume(profile=str(profile), quota="1GiB") as volume:
-        one = worker(nfs_engine(volume.url), "data", files=(file_plan("data", mib * MIB),), **changes)
+        one = worker(
+            nfs_engine(f"{volume.url}?vers={version}"), "data", files=(file_plan("data", mib * MIB),), **changes
+        )
         load_plan = plan_of(one.replace(end=plan.End(runtime_ns=2 * SECOND_NS, bytes=None, operations=None)))
         target = ModelledTarget(name=str(profile), limits=profile_limits.resolve(str(profile), 1 << 30))
         predicted = forward(load_plan.groups[0], target)
