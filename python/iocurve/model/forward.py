@@ -368,7 +368,7 @@ def _of_links(
 
 
 def _weight(link: LinkLimit, kind: str, service: ModelledTarget, hits: float) -> float:
-    """What an operation of a kind, or a byte of it, counts at a limit, with this share of hits in a server's cache."""
+    """The cost of an operation of a kind, or of its bytes, at a limit, with this share of hits in a server's cache."""
     weights = [cap.reads_per_write for cap in service.limits.caps if cap.reads_per_write]
     weight = 1 / weights[0] if weights and kind == "read" and link.name == "volume's throughput" else 1
     cache = service.limits.server_cache if link.name.startswith("volume's ") else None

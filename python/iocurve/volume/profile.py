@@ -21,7 +21,7 @@ from iocurve.volume.validation import InvalidDocument, InvalidField, validated
 DIRECTORY = Path(__file__).parent / "profiles"
 UNLIMITED = "unlimited"
 MEASURED = "measured-"
-"""Begins the name of a profile of the volume that a benchmark measured: no list has it, as nobody sells it."""
+"""Start of the names of profiles of volumes as benchmarks measured them: they cannot be bought, so no list has them."""
 FIGURE_MAX = (1 << 53) - 1
 """The largest number in a profile."""
 MB = 1_000_000

@@ -239,7 +239,7 @@ struct Counted {
 }
 
 impl Rates {
-    /// What a request counts as: of a READ's bytes a part where reads weigh less, and less of both if a cache holds its data.
+    /// The cost of a request: of a READ's bytes a part where reads weigh less, and less of both if a cache holds its data.
     fn counted<T>(&self, request: &Request<T>) -> Counted {
         let bytes = match self.reads_per_write {
             Some(parts) if parts > 1 && !request.is_write => request.bytes.div_ceil(parts),

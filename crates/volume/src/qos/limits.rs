@@ -173,13 +173,13 @@ pub struct Parallelism {
 pub struct ServerCache {
     /// Most bytes that it holds, at least a block of 4 KiB.
     pub bytes: u64,
-    /// What a READ of data that it holds counts at caps on operations.
+    /// Cost of a READ of data that it holds, at caps on operations.
     pub read_iops: u32,
-    /// What each byte of such a READ counts at caps on bytes.
+    /// Cost of each byte of such a READ, at caps on bytes.
     pub read_bytes: u32,
-    /// What a WRITE to data that it holds counts at caps on operations.
+    /// Cost of a WRITE to data that it holds, at caps on operations.
     pub write_iops: u32,
-    /// What each byte of such a WRITE counts at caps on bytes.
+    /// Cost of each byte of such a WRITE, at caps on bytes.
     pub write_bytes: u32,
 }
 
