@@ -5,7 +5,7 @@
 //! when their connection ends or the limits change. Behind the gates an operation is delayed by a server's work, the latency, and the
 //! bandwidth of its connection and client; there no operation waits for another.
 //!
-//! What an operation counts at a gate is less if the emulated [`cache`] of the server holds its data; that is decided as it arrives.
+//! The emulated [`cache`] of the server decides as an operation arrives whether it holds its data; the operation then costs less at a gate.
 //!
 //! [`Qos`] decides for one export; [`throttle`] shares it among threads.
 
