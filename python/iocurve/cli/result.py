@@ -15,7 +15,20 @@ from cyclopts import App, Parameter, validators
 
 from iocurve.analysis import read
 from iocurve.analysis.check_names import Vocabulary
-from iocurve.cli import checks, common
+from iocurve.cli import checks
+from iocurve.cli.common import (
+    OUT,
+    OUTPUT,
+    Flag,
+    OutputOptions,
+    ReportOut,
+    ResultPath,
+    TimeNs,
+    example,
+    refuse,
+    show_tables,
+    usage,
+)
 from iocurve.cli.exits import status
 from iocurve.cli.machines import ClusterOptions, SshOptions
 from iocurve.foundation.errors import Diagnostic, DialectError, ResultError, RunError
@@ -37,11 +50,11 @@ NO_PERCENTILES = (
 app = App(
     name="result",
     help="Print a result over time or as metrics; add the records of lost agents to it.",
-    help_epilogue=common.example("iocurve result series iocurve-report --every 10s"),
+    help_epilogue=example("iocurve result series iocurve-report --every 10s"),
 )
 
 
-Every = Annotated[common.TimeNs, Parameter(validator=validators.Number(gt=0))]
+Every = Annotated[TimeNs, Parameter(validator=validators.Number(gt=0))]
 
 
 @Parameter(name="*")
@@ -64,10 +77,10 @@ KEPT_FILES = KeptFiles()
 
 @app.command(
     name="merge",
-    usage=common.usage("result merge", "RESULT [FILES...]"),
-    help_epilogue=common.example("iocurve result merge iocurve-report --hosts vm[1-12]"),
+    usage=usage("result merge", "RESULT [FILES...]"),
+    help_epilogue=example("iocurve result merge iocurve-report --hosts vm[1-12]"),
 )
-def merge_records(result: common.ResultPath, files: tuple[Path, ...] = (), /, *, kept: KeptFiles = KEPT_FILES) -> int:
+def merge_records(result: ResultPath, files: tuple[Path, ...] = (), /, *, kept: KeptFiles = KEPT_FILES) -> int:
     """Add the local files of lost agents to a result, and write its report again.
 
     Without files they are fetched from the machines that --on or --hosts gives, and removed there. A client that ran to
@@ -83,17 +96,17 @@ def merge_records(result: common.ResultPath, files: tuple[Path, ...] = (), /, *,
     source = result / RESULT_NAME if result.is_dir() else result
     found = Result.read(source)
     if files:
-        common.refuse("this reaches machines that have the files; leave out the files, or this", kept)
+        refuse("this reaches machines that have the files; leave out the files, or this", kept)
         changed = merged(found, [Journal.read(file) for file in files])
         _write_merged(changed, source)
     else:
         changed = _merge_fetched(found, source, kept)
-    common.show_tables(changed)
+    show_tables(changed)
     return status(changed)
 
 
-@app.command(name="recover", help_epilogue=common.example("iocurve result recover --hosts vm[1-12] --out recovered"))
-def recover_result(*, out: common.ReportOut = common.OUT, kept: KeptFiles = KEPT_FILES) -> int:
+@app.command(name="recover", help_epilogue=example("iocurve result recover --hosts vm[1-12] --out recovered"))
+def recover_result(*, out: ReportOut = OUT, kept: KeptFiles = KEPT_FILES) -> int:
     """Make a result of a run whose program was killed, from the local files of its agents.
 
     The files are fetched from the machines that --on or --hosts gives, and removed there. Each run that left files is
@@ -108,7 +121,7 @@ def recover_result(*, out: common.ReportOut = common.OUT, kept: KeptFiles = KEPT
         if not any(note.code == "result_not_written" for note in result.notes):
             for run, client in {(one.run, one.client) for point in result.points for one in point.clients}:
                 machines.forget_kept(run, client)
-    common.show_tables(result)
+    show_tables(result)
     return status(result)
 
 
@@ -136,8 +149,8 @@ def _write_merged(changed: Result, source: Path) -> None:
     page.write(read(changed), source.parent)
 
 
-@app.command(name="metrics", help_epilogue=common.example("iocurve result metrics iocurve-report > metrics.prom"))
-def print_metrics(result: common.ResultPath, /) -> int:
+@app.command(name="metrics", help_epilogue=example("iocurve result metrics iocurve-report > metrics.prom"))
+def print_metrics(result: ResultPath, /) -> int:
     """Print a result in OpenMetrics text format: for each point rates, a histogram of latencies and its limit."""
     from iocurve.report.metrics import ResultMetrics
     from iocurve.result import openmetrics
@@ -146,13 +159,13 @@ def print_metrics(result: common.ResultPath, /) -> int:
     return 0
 
 
-@app.command(name="series", help_epilogue=common.example("iocurve result series iocurve-report --every 10s"))
+@app.command(name="series", help_epilogue=example("iocurve result series iocurve-report --every 10s"))
 def print_series(
-    result: common.ResultPath,
+    result: ResultPath,
     /,
     *,
-    every: Annotated[common.TimeNs | None, Parameter(validator=validators.Number(gt=0))] = None,
-    jsonl: common.Flag = False,
+    every: Annotated[TimeNs | None, Parameter(validator=validators.Number(gt=0))] = None,
+    jsonl: Flag = False,
 ) -> int:
     """Print rates and latencies over time as CSV: one line per point, interval and kind of operation.
 
@@ -195,16 +208,16 @@ def print_series(
 
 
 def rewrite_report(
-    result: common.ResultPath,
+    result: ResultPath,
     /,
     *,
     out: Path | None = None,
     png: Path | None = None,
     svg: Path | None = None,
-    images: common.Flag = False,
-    parquet: common.Flag = False,
-    markdown: common.Flag = False,
-    open_: Annotated[common.Flag, Parameter(name="--open")] = False,
+    images: Flag = False,
+    parquet: Flag = False,
+    markdown: Flag = False,
+    open_: Annotated[Flag, Parameter(name="--open")] = False,
 ) -> int:
     """Write the report of a result again.
 
@@ -271,7 +284,7 @@ def write_article(
 
     readings = [read(Result.read(path)) for path in results]
     if not readings:
-        common.refuse("an article needs a result", out=out)
+        refuse("an article needs a result", out=out)
     rows = []
     if tuning:
         from iocurve.advice.doctor.checks import Diagnosis
@@ -287,9 +300,7 @@ def write_article(
     return 0
 
 
-def import_results(
-    files: tuple[Path, ...], /, *, out: common.ReportOut = common.OUT, output: common.OutputOptions = common.OUTPUT
-) -> int:
+def import_results(files: tuple[Path, ...], /, *, out: ReportOut = OUT, output: OutputOptions = OUTPUT) -> int:
     """Import results of fio, vdbench, DiskSpd, elbencho and mdtest.
 
     The format is recognised from the content. The result has the values that the tool states; values that it does not
@@ -312,7 +323,7 @@ def import_results(
     if output.json:
         print(result.document().decode(), end="")
     elif not output.quiet:
-        common.show_tables(result)
+        show_tables(result)
     if result.incomplete_reason:
         print(f"iocurve: the measurement was incomplete: {result.incomplete_reason}", file=sys.stderr)
     return checks.report(result, expressions, output.checks, sys.stderr if output.json or output.quiet else None)

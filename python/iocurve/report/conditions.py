@@ -11,18 +11,7 @@ from iocurve.analysis.limits import volume_description
 from iocurve.analysis.target_limits import fitted_figures
 from iocurve.engine.derived import block_text, payload_text
 from iocurve.engine.plan import NfsEngine, OperationPlan, Worker
-from iocurve.foundation.units import (
-    MB,
-    MIB,
-    SECOND_NS,
-    capitalised,
-    format_bytes,
-    format_count,
-    format_duration,
-    format_latency,
-    format_number,
-    sentence,
-)
+from iocurve.foundation import units
 from iocurve.result.caps import EGRESS
 from iocurve.result.document import Result, ScenarioFacts, SearchFacts, TargetFacts
 
@@ -49,7 +38,7 @@ def conditions(result: Result) -> dict[str, dict[str, Fact]]:
 
 def _run(result: Result) -> dict[str, Fact]:
     ceiling = result.null_ceiling_operations_per_s
-    ceiling_text = f"{format_count(ceiling)} operations/s per worker (null engine)" if ceiling else "not measured"
+    ceiling_text = f"{units.format_count(ceiling)} operations/s per worker (null engine)" if ceiling else "not measured"
     return {
         "Name": result.name,
         "Started": result.created.strftime("%Y-%m-%d %H:%M:%S UTC"),
@@ -78,7 +67,7 @@ def _machine(result: Result) -> dict[str, Fact]:
     return {
         "Host": host.hostname,
         "Processor": f"{host.cpu_model}, {host.cpus} usable",
-        "Memory": format_bytes(host.memory_bytes),
+        "Memory": units.format_bytes(host.memory_bytes),
         "System": f"{host.distribution}, Linux {host.kernel}",
         "TCP congestion control": host.tcp_congestion_control or "unknown",
         "Python": host.python,
@@ -104,7 +93,7 @@ def _cluster(result: Result) -> dict[str, dict[str, Fact]]:
         bound = f"on processor {processors}" if len(busiest.daemon_processors) <= LISTED_MAX else "on all processors"
         facts["Idle daemons"] = f"{busiest.daemon_share:.2%} of a processor at most ({busiest.client}), {bound}"
         facts["Longest idle gap"] = (
-            f"{format_latency(longest.longest_gap_ns)} in {longest.seconds:.1f} s of a spinning thread, "
+            f"{units.format_latency(longest.longest_gap_ns)} in {longest.seconds:.1f} s of a spinning thread, "
             f"{longest.gap_share:.2%} in gaps ({longest.client}); those of other programs included"
         )
     return {"Cluster": facts}
@@ -127,7 +116,7 @@ def _target(target: TargetFacts) -> dict[str, Fact]:
         "Fitted, not published": ", ".join(fitted_figures([target])),
         "Throughput limit": _bandwidth(target.throughput_bytes_per_s),
         "IOPS limit": f"{target.iops:,}" if target.iops else "",
-        "Added latency": format_latency(target.latency_ns) if target.latency_ns else "",
+        "Added latency": units.format_latency(target.latency_ns) if target.latency_ns else "",
         "Client's egress": _bandwidth(target.cap(EGRESS)),
         "Store": target.store or "",
     }
@@ -145,14 +134,14 @@ def _speed(speed: float | None) -> str:
 
 
 def _bandwidth(bytes_per_s: int | None) -> str:
-    return f"{format_number(bytes_per_s / MIB)} MiB/s" if bytes_per_s else ""
+    return f"{units.format_number(bytes_per_s / units.MIB)} MiB/s" if bytes_per_s else ""
 
 
 def _load(result: Result) -> dict[str, Fact]:
     workers = [worker for point in result.points for group in point.plan.groups for worker in group.workers]
     summaries = [point.summary() for point in result.points]
-    ramps = (format_duration(worker.ramp_ns) for worker in workers if worker.ramp_ns)
-    cooldowns = (format_duration(worker.cooldown_ns) for worker in workers if worker.cooldown_ns)
+    ramps = (units.format_duration(worker.ramp_ns) for worker in workers if worker.ramp_ns)
+    cooldowns = (units.format_duration(worker.cooldown_ns) for worker in workers if worker.cooldown_ns)
     facts = {
         "Jobs": _jobs(result),
         "Engine": _listed("engines", (engine for summary in summaries for engine in summary.engines)),
@@ -187,8 +176,8 @@ def _operation_text(operation: OperationPlan) -> str:
     rate = operation.rate
     if rate is None:
         return f"{operation.kind} {block_text(operation.blocks)}"
-    count = format_count(rate.count) if rate.unit == "operations" else format_bytes(rate.count)
-    pace = f"{count}/s" if rate.per_ns == SECOND_NS else f"{count} per {format_duration(rate.per_ns)}"
+    count = units.format_count(rate.count) if rate.unit == "operations" else units.format_bytes(rate.count)
+    pace = f"{count}/s" if rate.per_ns == units.SECOND_NS else f"{count} per {units.format_duration(rate.per_ns)}"
     return f"{operation.kind} {block_text(operation.blocks)} at {pace}"
 
 
@@ -222,13 +211,13 @@ def _slots(result: Result) -> str:
         return "no call waited for a slot"
     server = "the rest of the latency is the server's and the network's"
     return (
-        f"{100 * waits / calls:.3g} % of the calls waited for a slot, {format_latency(round(wait_ns / waits))} on "
-        f"average ({format_latency(round(wait_ns / calls))} over all calls); {server}"
+        f"{100 * waits / calls:.3g} % of the calls waited for a slot, {units.format_latency(round(wait_ns / waits))} "
+        f"on average ({units.format_latency(round(wait_ns / calls))} over all calls); {server}"
     )
 
 
 def _files(worker: Worker) -> str:
-    return f"{len(worker.files)} × {format_bytes(max(file.bytes for file in worker.files))}"
+    return f"{len(worker.files)} × {units.format_bytes(max(file.bytes for file in worker.files))}"
 
 
 def _order(worker: Worker) -> str:
@@ -244,7 +233,7 @@ def _payload(worker: Worker) -> str:
 
 def heading(result: Result) -> str:
     """The name of the result; of a search, whose name has the target as well, the search and its load."""
-    return f"{capitalised(result.kind)}: {search_load(result, result.search)}" if result.search else result.name
+    return f"{units.capitalised(result.kind)}: {search_load(result, result.search)}" if result.search else result.name
 
 
 def targets(result: Result) -> list[tuple[str, str, str]]:
@@ -270,7 +259,7 @@ def setting(result: Result) -> list[str]:
 
 def incomplete_reason(result: Result) -> str:
     """The reason why points are missing or cut short, as a sentence; empty where the run is complete."""
-    return sentence(result.incomplete_reason or ("" if result.state == "finished" else "no reason is recorded"))
+    return units.sentence(result.incomplete_reason or ("" if result.state == "finished" else "no reason is recorded"))
 
 
 def emulation_label(result: Result) -> str:
@@ -297,14 +286,11 @@ def _emulation(target: TargetFacts) -> str:
 
 def _limits(target: TargetFacts) -> list[str]:
     """The limits for reads and writes together; disks are sold in MB/s."""
-    throughput, is_disk = target.throughput_bytes_per_s, target.kind == "emulated_disk"
+    throughput = target.throughput_bytes_per_s
+    size, unit = (units.MB, "MB") if target.kind == "emulated_disk" else (units.MIB, "MiB")
     return [
         *([f"{target.iops:,} IOPS"] if target.iops else []),
-        *(
-            [f"{format_number(throughput / (MB if is_disk else MIB), 5)} {'MB' if is_disk else 'MiB'}/s"]
-            if throughput
-            else []
-        ),
+        *([f"{units.format_number(throughput / size, 5)} {unit}/s"] if throughput else []),
     ]
 
 
@@ -315,7 +301,7 @@ def _scenario(scenario: ScenarioFacts) -> list[str]:
 
 def _search(search: SearchFacts) -> list[str]:
     return [
-        f"{capitalised(search.question)} ({search.workload}).",
+        f"{units.capitalised(search.question)} ({search.workload}).",
         f"The search stopped: {search.stopped}.",
-        *(f"{capitalised(remark)}." for remark in search.remarks),
+        *(f"{units.capitalised(remark)}." for remark in search.remarks),
     ]

@@ -6,18 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from iocurve._native import VERSION
-from iocurve.dialects.diskspd.output.text import (
-    BOTH,
-    NOT_BEGUN,
-    READS,
-    WRITES,
-    Measured,
-    SpanStats,
-    TargetStats,
-    buckets,
-    iops,
-    iops_deviation,
-)
+from iocurve.dialects.diskspd.output import text as texts
 from iocurve.dialects.diskspd.read.profile import Profile, TimeSpan
 from iocurve.dialects.diskspd.read.profile_xml import add_profile
 from iocurve.dialects.diskspd.read.xml_text import XmlLines
@@ -32,11 +21,15 @@ PERCENTILES = (
     *(str(percent) for percent in range(1, 100)),
     *("99.9", "99.99", "99.999", "99.9999", "99.99999", "99.999999", "99.9999999"),
 )
-_COLUMNS = {"Read": READS, "Write": WRITES, "Total": BOTH}
+_COLUMNS = {"Read": texts.READS, "Write": texts.WRITES, "Total": texts.BOTH}
 
 
 def results_xml(
-    profile: Profile, system: Topology, start: datetime, measured: Sequence[Measured], incomplete: str | None = None
+    profile: Profile,
+    system: Topology,
+    start: datetime,
+    measured: Sequence[texts.Measured],
+    incomplete: str | None = None,
 ) -> str:
     """The complete output: system, profile and each time span; a comment at its end says why it is ``incomplete``."""
     xml = XmlLines()
@@ -49,7 +42,7 @@ def results_xml(
                     _add_time_span(xml, span, stats, machine, system)
                     _add_threads(xml, span, stats)
                 else:
-                    xml.value("Error", NOT_BEGUN)
+                    xml.value("Error", texts.NOT_BEGUN)
     # A comment must not have two hyphens.
     return xml.text() + (f"<!-- incomplete: {incomplete.replace('--', '- -')} -->\n" if incomplete else "")
 
@@ -87,7 +80,7 @@ def _mask(numbers: Sequence[int]) -> str:
 
 
 def _add_time_span(
-    xml: XmlLines, span: TimeSpan, stats: SpanStats, machine: MachineUse | None, system: Topology
+    xml: XmlLines, span: TimeSpan, stats: texts.SpanStats, machine: MachineUse | None, system: Topology
 ) -> None:
     xml.values(
         TestTimeSeconds=f"{stats.seconds:.2f}",
@@ -132,7 +125,7 @@ def _add_shares(xml: XmlLines, user: float, system: float) -> None:
     )
 
 
-def _add_latencies(xml: XmlLines, stats: SpanStats) -> None:
+def _add_latencies(xml: XmlLines, stats: texts.SpanStats) -> None:
     workers = stats.workers()
     latencies = {name: MergedOperations(workers, kinds).service for name, kinds in _COLUMNS.items()}
     with xml.element("Latency", **{f"{name}HistoBuckets": _buckets(latency) for name, latency in latencies.items()}):
@@ -165,15 +158,15 @@ def _buckets(latency: Latency) -> int:
 
 def _add_iops(xml: XmlLines, span: TimeSpan, workers: Sequence[WorkerOutcome]) -> None:
     with xml.element("Iops"):
-        for name, kinds in (("Read", READS), ("Write", WRITES), ("", BOTH)):
-            xml.value(f"{name}IopsStdDev", f"{iops_deviation(MergedOperations(workers, kinds)):.3f}")
-        for number, bucket in enumerate(buckets(workers), start=1):
+        for name, kinds in (("Read", texts.READS), ("Write", texts.WRITES), ("", texts.BOTH)):
+            xml.value(f"{name}IopsStdDev", f"{texts.iops_deviation(MergedOperations(workers, kinds)):.3f}")
+        for number, bucket in enumerate(texts.buckets(workers), start=1):
             xml.empty(
                 "Bucket",
                 SampleMillisecond=number * span.bucket_ms,
-                **{name: f"{iops(bucket, kinds):.0f}" for name, kinds in _COLUMNS.items()},
-                **_latency_attributes("Read", work(bucket, READS)),
-                **_latency_attributes("Write", work(bucket, WRITES)),
+                **{name: f"{texts.iops(bucket, kinds):.0f}" for name, kinds in _COLUMNS.items()},
+                **_latency_attributes("Read", work(bucket, texts.READS)),
+                **_latency_attributes("Write", work(bucket, texts.WRITES)),
             )
 
 
@@ -186,7 +179,7 @@ def _latency_attributes(name: str, done: IntervalKind) -> dict[str, str]:
     }
 
 
-def _add_threads(xml: XmlLines, span: TimeSpan, stats: SpanStats) -> None:
+def _add_threads(xml: XmlLines, span: TimeSpan, stats: texts.SpanStats) -> None:
     for thread, targets in enumerate(stats.threads):
         with xml.element("Thread"):
             xml.value("Id", thread)
@@ -199,8 +192,8 @@ def _add_threads(xml: XmlLines, span: TimeSpan, stats: SpanStats) -> None:
                         _add_iops(xml, span, target.workers)
 
 
-def _add_target(xml: XmlLines, target: TargetStats) -> None:
-    reads, writes, both = (target.view(kinds) for kinds in (READS, WRITES, BOTH))
+def _add_target(xml: XmlLines, target: texts.TargetStats) -> None:
+    reads, writes, both = (target.view(kinds) for kinds in (texts.READS, texts.WRITES, texts.BOTH))
     xml.values(
         Path=target.row.path,
         BytesCount=both.bytes,
@@ -222,8 +215,8 @@ def _add_target(xml: XmlLines, target: TargetStats) -> None:
             next_offset = zone.end
 
 
-def _add_target_latency(xml: XmlLines, target: TargetStats) -> None:
-    for name, kinds in (("Read", READS), ("Write", WRITES), ("", BOTH)):
+def _add_target_latency(xml: XmlLines, target: texts.TargetStats) -> None:
+    for name, kinds in (("Read", texts.READS), ("Write", texts.WRITES), ("", texts.BOTH)):
         latency = target.view(kinds).service
         if latency.count:
             xml.value(f"Average{name}LatencyMilliseconds", _ms(latency.mean_ns))
