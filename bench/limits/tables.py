@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from bench.limits.case import HELD_OUT, KINDS, Kind, drawn
-from bench.limits.examine import CONFIDENT, GENERAL
+from bench.limits.examine import HELD_UP
 
 PAGE = Path(__file__).parents[2] / "docs" / "evidence" / "bottlenecks.md"
 COLUMNS = (
@@ -100,12 +100,9 @@ def _worst(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield line(("worst pages", "seed", "first page", "said of points", "true of them"))
     yield line(["---", "---:", *["---"] * 3])
     for one in worst[:WORST]:
-        said = Counter(
-            named[0] if named and named[1] in CONFIDENT and named[0] not in GENERAL else "inconclusive"
-            for named, true in zip(one["named"], one["right"], strict=True)
-            if true
-        )
-        true = Counter(" or ".join(names) for names in one["right"] if names)
+        pairs = zip(one["named"], one["right"], strict=True)
+        said = Counter(f"{named[0]} ({named[1]})" if named else "nothing" for named, true in pairs if true)
+        true = Counter(" or ".join(_in_short(names)) for names in one["right"] if names)
         counts = (", ".join(f"{name} {count}" for name, count in found.most_common(3)) for found in (said, true))
         yield line((one["kind"], one["seed"], one["judged"], *counts))
 
@@ -124,6 +121,12 @@ WEIGHTS = (0.0, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 """Bounds of the weights of names that are counted together."""
 BAR = 20
 """Characters of a diagram's bar for all."""
+
+
+def _in_short(names: Sequence[str]) -> list[str]:
+    """The names, with one for all of this machine."""
+    is_held_up = set(HELD_UP) <= set(names)
+    return [name for name in names if name not in HELD_UP] + ["this machine"] * is_held_up
 
 
 def _reliability(records: Sequence[Mapping[str, Any]]) -> list[str]:
