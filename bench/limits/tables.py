@@ -107,6 +107,12 @@ def _worst(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield line((one["kind"], one["seed"], one["judged"], *counts))
 
 
+def _in_short(names: Sequence[str]) -> list[str]:
+    """The names, with one for all of this machine."""
+    is_held_up = set(HELD_UP) <= set(names)
+    return [name for name in names if name not in HELD_UP] + ["this machine"] * is_held_up
+
+
 RELIABILITY_COLUMNS = (
     "weight of a name",
     "points, set on",
@@ -121,12 +127,6 @@ WEIGHTS = (0.0, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 """Bounds of the weights of names that are counted together."""
 BAR = 20
 """Characters of a diagram's bar for all."""
-
-
-def _in_short(names: Sequence[str]) -> list[str]:
-    """The names, with one for all of this machine."""
-    is_held_up = set(HELD_UP) <= set(names)
-    return [name for name in names if name not in HELD_UP] + ["this machine"] * is_held_up
 
 
 def _reliability(records: Sequence[Mapping[str, Any]]) -> list[str]:

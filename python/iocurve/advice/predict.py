@@ -189,7 +189,7 @@ def _on_a_mount(worker: Worker) -> Worker:
 
 def _caches(group: Group, service: ModelledTarget, figures: Prediction) -> Iterator[Trap]:
     """Data that are read more than once, or fit into a cache."""
-    fresh = forward(group, service.replace(is_fresh=True)).iops
+    fresh = forward(group, service.replace(is_fresh=True)).iops if service.limits.server_cache else figures.iops
     if figures.iops > fresh * MATTERS:
         text = f"the server's cache answers data that were used before; others reach {format_number(fresh, 4)} IOPS"
         yield Trap(code="server_cache", text=text, times=figures.iops / fresh)

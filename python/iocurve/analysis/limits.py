@@ -6,7 +6,7 @@ A limit is named only where the measurement shows it; ``unknown`` says that it d
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from iocurve.analysis.client_limits import client_verdicts, fairness_of, group_limit
 from iocurve.analysis.limit_kinds import UNKNOWN, Limit, is_sure, kind_of, limit
@@ -47,12 +47,10 @@ def verdicts_of(result: Result, known: Known | None = None) -> list[Limit | None
     Who asks again after further probes keeps ``known``, so that the same points are compared once.
     """
     verdicts = [point.limit or verdict_of(point, result.target_of(point)) for point in result.points]
-    open_points = [
-        point
-        for point, verdict in zip(result.points, verdicts, strict=True)
-        if not point.limit and (_is_open(verdict) or _is_of_processors(verdict))
-    ]
-    together = _together(open_points, result, {} if known is None else known)
+    told = [(point, verdict) for point, verdict in zip(result.points, verdicts, strict=True) if not point.limit]
+    held_up = {id(point) for point, verdict in told if _is_of_processors(verdict)}
+    open_points = [point for point, verdict in told if _is_open(verdict) or id(point) in held_up]
+    together = _together(open_points, held_up, result, {} if known is None else known)
     saturated = {
         id(point): found
         for series in depth_series(result.points)
@@ -90,8 +88,11 @@ def _surer(verdict: Limit | None, shown: Limit | None) -> Limit | None:
     return verdict.replace(confidence="possible") if verdict and verdict.code == HELD_UP and has_rate else verdict
 
 
-def _together(points: Sequence[Point], result: Result, known: Known) -> dict[int, Limit]:
-    """The limits that points show together and that probes found, by target and number of agents."""
+def _together(points: Sequence[Point], held_up: Container[int], result: Result, known: Known) -> dict[int, Limit]:
+    """The limits that points show together and that probes found, by target and number of agents.
+
+    ``held_up`` has the identities of those whose own verdict is on processors.
+    """
     by_target: dict[tuple[str, int], list[Point]] = {}
     for point in points:
         by_target.setdefault((result.target_of(point).address, len(point.clients)), []).append(point)
@@ -105,8 +106,7 @@ def _together(points: Sequence[Point], result: Result, known: Known) -> dict[int
                 known[key] = of_target, seen, limits_shown(seen, target)
             _, seen, shown = known[key]
             probed = probed_limits(seen, of_target, result.perturbation_tests, shown, target)
-            held_up = {id(point) for point in of_target if _is_of_processors(verdict_of(point, target))}
-            verdicts |= {key: same for key, same in same_bytes(seen, target).items() if key in held_up} | shown
+            verdicts |= same_bytes([one for one in seen if id(one.point) in held_up], seen, target) | shown
             verdicts |= {key: one for key, one in probed.items() if wants_probe(shown.get(key))}
     return verdicts
 

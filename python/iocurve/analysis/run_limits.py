@@ -64,10 +64,12 @@ def limits_shown(found: Sequence[ObservedPoint], target: TargetFacts) -> dict[in
     return {key: verdict for key, verdict in verdicts.items() if verdict}
 
 
-def same_bytes(found: Sequence[ObservedPoint], target: TargetFacts) -> dict[int, Limit]:
-    """A limit on bytes that is possible, where points with blocks of other sizes have as many of a kind per second."""
+def same_bytes(
+    points: Sequence[ObservedPoint], found: Sequence[ObservedPoint], target: TargetFacts
+) -> dict[int, Limit]:
+    """A limit on bytes that is possible, for points that have as many of a kind per second as one of other blocks."""
     verdicts = {}
-    for part, one, other in itertools.product(BYTES_OF_KIND, found, found):
+    for part, one, other in itertools.product(BYTES_OF_KIND, points, found):
         value = part.value_of(one)
         if one.block_bytes != other.block_bytes and abs(part.value_of(other) - value) < CRISP * value:
             text = f"at as many MiB/s of {part.kind}s as {other.name}, which may be a limit"

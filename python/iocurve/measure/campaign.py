@@ -45,7 +45,7 @@ from iocurve.result.document import (
     TargetFacts,
 )
 from iocurve.result.paired import MARGIN, PAIRS_MIN
-from iocurve.result.stalls import noise, severity, starved_volume
+from iocurve.result.stalls import disturbance, severity, starved_volume
 from iocurve.result.turns import phases_of
 
 NULL_CEILING_S = 0.1
@@ -607,7 +607,7 @@ class Attempts(msgspec.Struct):
         finished = [run for run in self.runs if run.outcome.state == "finished"]
         return min(
             finished or self.runs,
-            key=lambda run: (stalls.of_target(run) is None, bool(_disturbance(run)), severity(run.machine)),
+            key=lambda run: (stalls.of_target(run) is None, bool(disturbance(run)), severity(run.machine)),
         )
 
     @property
@@ -625,7 +625,7 @@ class Attempts(msgspec.Struct):
     def point(self) -> Point:
         """The best run, with the fields that tell of disturbances."""
         replaced = tuple(turns.turn_of(run, (1, 1)) for run in self.discarded)
-        return self.best.replace(retries=self.repeats, discarded=replaced, noise=_disturbance(self.best))
+        return self.best.replace(retries=self.repeats, discarded=replaced, noise=disturbance(self.best))
 
 
 def _load_of(plan: Plan) -> object:
@@ -641,11 +641,7 @@ def _with_joined_intervals(plan: Plan) -> Plan:
 
 def _counts(run: Point) -> bool:
     """True if the run is not measured again: others did not disturb it, or the target stalled."""
-    return not _disturbance(run) or stalls.of_target(run) is not None
-
-
-def _disturbance(run: Point) -> str | None:
-    return noise(run.machine, run.summary().window_ns)
+    return not disturbance(run) or stalls.of_target(run) is not None
 
 
 class TurnPlace(msgspec.Struct, frozen=True):

@@ -63,6 +63,11 @@ def noise(use: MachineUse | None, window_ns: int) -> str | None:
     return ", ".join(found) or None
 
 
+def disturbance(point: Point) -> str | None:
+    """How others on this machine disturbed a point; None where they did not, or that is not known."""
+    return noise(point.machine, point.summary().window_ns)
+
+
 def severity(use: MachineUse | None) -> float:
     """Orders runs by how much others took: the share of the processors."""
     return (use.others_share or 0.0) + (use.steal_share or 0.0) if use else 0.0

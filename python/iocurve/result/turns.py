@@ -16,7 +16,7 @@ from iocurve.engine.plan import Plan
 from iocurve.foundation.units import numbered
 from iocurve.result.course import Record, of_outcome
 from iocurve.result.document import MachineUse, Point, ProcessorUse, Turn
-from iocurve.result.stalls import noise
+from iocurve.result.stalls import disturbance
 from iocurve.result.summary import add_counts, merge_cpu, merge_kinds, worst
 
 MOST_AT_ONCE = 1 << 20
@@ -85,7 +85,7 @@ def turn_of(run: Point, place: tuple[int, int], retries: int = 0) -> Turn:
         kinds=run.kind_figures if len(run.kind_figures) > 1 else {},
         seeds=tuple(worker.seed for group in run.plan.groups for worker in group.workers),
         retries=retries,
-        noise=noise(run.machine, summary.window_ns),
+        noise=disturbance(run),
     )
 
 

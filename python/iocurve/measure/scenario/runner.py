@@ -46,7 +46,7 @@ from iocurve.report.progress import View
 from iocurve.result import reference
 from iocurve.result.document import FamilyFacts, Point, Probe, Result, ScenarioFacts, TargetFacts
 from iocurve.result.paired import PAIRS_MIN
-from iocurve.result.stalls import noise
+from iocurve.result.stalls import disturbance
 from iocurve.targets import opened_target
 from iocurve.targets import target as targets
 from iocurve.targets.opened_target import OpenedTarget
@@ -449,7 +449,8 @@ PROBE_LEAST_S = 2.0
 
 def probe_short_s(result: Result) -> float:
     """Time of all probes after the short form of a scenario."""
-    return PROBE_NOISY_S if 2 * sum(map(_is_noisy, result.points)) >= max(1, len(result.points)) else PROBE_SHORT_S
+    noisy = [point for point in result.points if disturbance(point)]
+    return PROBE_NOISY_S if noisy and 2 * len(noisy) >= len(result.points) else PROBE_SHORT_S
 
 
 PlanAgain = Callable[[str], Plan | None]
@@ -493,15 +494,11 @@ def next_probe(result: Result, tried: Sequence[str], plan_again: PlanAgain, know
             continue
         alike, load = shared[verdict.text], MeasuredLoad(point, result.target_of(point))
         # Others that hold the processors that a load needs hide what the target does to it.
-        is_clear = not _is_noisy(point) or (alike > 0 and sleeps(load, RESTED))
+        is_clear = not disturbance(point) or (alike > 0 and sleeps(load, RESTED))
         found = (alike, is_clear, point.summary().bytes_per_s, point)
         places[place] = max(places.get(place, found), found, key=lambda one: one[:3])
     ordered = [places[place][3] for place in sorted(places, key=lambda place: (not places[place][1], place))]
     return next((point for point in ordered if plan_again(point.name)), None)
-
-
-def _is_noisy(point: Point) -> bool:
-    return noise(point.machine, point.summary().window_ns) is not None
 
 
 def _place(point: Point) -> tuple[bool, int]:
